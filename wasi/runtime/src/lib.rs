@@ -51,6 +51,7 @@ mod program;
 mod ready;
 mod refusal;
 mod rights;
+mod slot_refusal;
 mod slots;
 mod sockets;
 mod stack;

@@ -10,7 +10,7 @@
 
 use crate::errno::WasiError;
 use crate::host::plain as call;
-use crate::slots::SlotRefusal;
+use crate::slot_refusal::SlotRefusal;
 use monohull_abi::Errno;
 use monohull_abi::layout::PAGE;
 use monohull_abi::number::{SLOT_FREE, SLOT_MOVE_IN, SLOT_MOVE_OUT, SLOT_PUBLISH};

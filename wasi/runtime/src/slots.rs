@@ -15,10 +15,10 @@
 
 use crate::errno::WasiError;
 use crate::guest::Guest;
-use crate::host::explanation;
 use crate::imports::Imports;
 use crate::moves;
 use crate::preview1::{State, memory_of};
+use crate::slot_refusal::SlotRefusal;
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::Errno;
@@ -133,32 +133,6 @@ fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, Was
         return Err(WasiError::INVAL);
     }
     guest.text(pointer, len)
-}
-
-/// Why a function of slots refuses something: the number that the program gets, and the explanation that it may ask for.
-pub(crate) struct SlotRefusal {
-    number: WasiError,
-    why: String,
-}
-
-impl SlotRefusal {
-    /// What the system has said to the last hostcall.
-    pub(crate) fn of_system(errno: Errno) -> SlotRefusal {
-        SlotRefusal { number: errno.into(), why: explanation() }
-    }
-}
-
-impl From<SlotError> for SlotRefusal {
-    fn from(error: SlotError) -> SlotRefusal {
-        let why = String::from(error.message());
-        SlotRefusal { number: error.into(), why }
-    }
-}
-
-impl From<WasiError> for SlotRefusal {
-    fn from(number: WasiError) -> SlotRefusal {
-        SlotRefusal { number, why: String::new() }
-    }
 }
 
 /// Fills a slot with a copy of bytes, or of a text.

@@ -141,7 +141,7 @@ pub(super) fn start(
     }
     let id = child_invocation(parent.as_str(), &asked.to);
     let id: InvocationId = id.parse().map_err(|_| MetaError::Damaged { id, what: "child" })?;
-    if !is_free(connection, &id)? {
+    if find(connection, &id)?.is_some() {
         return refuse(format!("there is an invocation `{id}` already"));
     }
     insert(connection, &NewInvocation { id: &id, workflow: &asked.name, start: bytes, due: now }, now)?;
@@ -271,8 +271,8 @@ pub(super) fn copied(
             let id = child_invocation(copy.as_str(), &own.name);
             let id: InvocationId = id.parse().map_err(|_| MetaError::Damaged { id, what: "child" })?;
             let model = find(connection, &own.id)?;
-            match (model, is_free(connection, &id)?) {
-                (Some(model), true) => {
+            match (model, find(connection, &id)?) {
+                (Some(model), None) => {
                     let new = NewInvocation { id: &id, workflow: &model.workflow, start: &model.start, due: now };
                     insert(connection, &new, now)?;
                 }
@@ -332,14 +332,10 @@ pub(super) fn purge(connection: &Connection, id: &InvocationId) -> Result<(), Me
     Ok(())
 }
 
-/// Whether a child can have an id. One that has ended, and whose parent was removed, makes room for that of another parent of the same name.
-fn is_free(connection: &Connection, id: &InvocationId) -> Result<bool, MetaError> {
-    if find(connection, id)?.is_none() {
-        return Ok(true);
-    }
+/// Whether an invocation is a child whose parent was removed.
+pub(super) fn is_orphan(connection: &Connection, id: &InvocationId) -> Result<bool, MetaError> {
     let query = "SELECT EXISTS (SELECT 1 FROM orphan WHERE id = ?1)";
-    let is_orphan: bool = connection.prepare_cached(query)?.query_row([id.as_str()], |row| row.get(0))?;
-    Ok(is_orphan && super::purge::purge_ended(connection, id)?)
+    Ok(connection.prepare_cached(query)?.query_row([id.as_str()], |row| row.get(0))?)
 }
 
 /// Removes the same of one whose row is damaged: its children end with it as if it were cancelled, and its parent is told that it was. What is damaged itself of what is

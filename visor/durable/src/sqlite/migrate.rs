@@ -10,7 +10,7 @@
 //! Until the commit the row is that of an invocation which runs: if the process that tries dies, it goes on as before, in the version before.
 
 use super::{
-    BY_HAND, More, Sqlite, children, claim, commit_in, find, history, mail, outbox, served, store, undelivered,
+    BY_HAND, More, Sqlite, children, claim, commit_in, find, history, mail, outbox, purge, served, store, undelivered,
 };
 use crate::meta::{Claim, Commit, Committed, Held, MetaError};
 use crate::served::Left;
@@ -68,6 +68,7 @@ impl Sqlite {
         let (mut committed, _) = commit_in(&transaction, held, commit, more, now)?;
         committed.obsolete.extend(earlier);
         served::leave(&transaction, &held.id, left, committed.status.is_end())?;
+        purge::make_room(&transaction, &held.id, &left.sent)?;
         committed.undelivered = outbox::send(&transaction, &held.id, &left.sent, now)?;
         undelivered::add(&transaction, &held.id, &committed.undelivered, now)?;
         transaction.commit()?;

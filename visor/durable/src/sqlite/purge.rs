@@ -2,7 +2,8 @@
 
 use super::{Sqlite, children, find, history, late, mail, number, request, served, timeline, undelivered, unsynced};
 use crate::meta::MetaError;
-use crate::{InvocationId, Status};
+use crate::{InvocationId, Outbox, Status};
+use monohull_report::{What, child_invocation};
 use rusqlite::{Connection, params};
 
 /// Those that were removed by hand, as long as they are remembered: with the epoch behind which another invocation of the name begins, so that no owner of the
@@ -65,6 +66,17 @@ pub(super) fn purge_ended(connection: &Connection, id: &InvocationId) -> Result<
         remove(connection, id)?;
     }
     Ok(removed > 0)
+}
+
+/// Children that have ended, and whose parent was removed, make room for those that another parent of its name starts.
+pub(super) fn make_room(connection: &Connection, parent: &InvocationId, sent: &Outbox) -> Result<(), MetaError> {
+    for started in sent.events.iter().filter(|event| matches!(event.what, What::Start { .. })) {
+        let Ok(child) = child_invocation(parent.as_str(), &started.to).parse() else { continue };
+        if children::is_orphan(connection, &child)? {
+            purge_ended(connection, &child)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes what is kept of an invocation whose row is not there any more.

@@ -55,6 +55,7 @@ impl Sqlite {
         let held = Held { id: new.id.clone(), epoch };
         commit_in(&transaction, &held, commit, More { content: left.unsynced.as_ref(), ..More::default() }, now)?;
         leave(&transaction, new.id, left, false)?;
+        purge::make_room(&transaction, new.id, &left.sent)?;
         let lost = outbox::send(&transaction, new.id, &left.sent, now)?;
         undelivered::add(&transaction, new.id, &lost, now)?;
         transaction.commit()?;
@@ -136,6 +137,7 @@ impl Sqlite {
     /// Sends events of one that is not in the store; those that were not sent.
     pub fn send_all(&mut self, sender: &InvocationId, sent: &Outbox, now: u64) -> Result<Vec<Undelivered>, MetaError> {
         let transaction = self.begin()?;
+        purge::make_room(&transaction, sender, sent)?;
         let undelivered = outbox::send(&transaction, sender, sent, now)?;
         transaction.commit()?;
         Ok(undelivered)
@@ -337,6 +339,7 @@ fn commit_with_in(
     let more = More { content: left.unsynced.as_ref(), told, claimer, is_move: false };
     let (mut committed, claim) = commit_in(transaction, held, commit, more, now)?;
     leave(transaction, &held.id, left, committed.status.is_end())?;
+    purge::make_room(transaction, &held.id, &left.sent)?;
     // Behind the sender's own row, which may be a receiver's too.
     committed.undelivered = outbox::send(transaction, &held.id, &left.sent, now)?;
     undelivered::add(transaction, &held.id, &committed.undelivered, now)?;

@@ -123,9 +123,8 @@ impl Model {
             let mut own = Known { parent: copy.clone(), gone: None, joined, ..known };
             if own.ending.is_none() {
                 let id: InvocationId = child_invocation(copy.as_str(), &own.name).parse().expect("a name");
-                let model = self.rows.get(&own.id).cloned();
-                match (model, self.is_free(&id)) {
-                    (Some(model), true) => {
+                match (self.rows.get(&own.id).cloned(), self.rows.contains_key(&id)) {
+                    (Some(model), false) => {
                         let new = NewInvocation { id: &id, workflow: &model.workflow, start: &model.start, due: now };
                         self.insert(&new, now);
                     }
@@ -174,9 +173,14 @@ impl Model {
         self.children.iter_mut().filter(|known| known.id == *id).for_each(|known| known.removed = true);
     }
 
-    /// Whether a child can have an id. One that has ended, and whose parent was removed, makes room.
-    fn is_free(&mut self, id: &InvocationId) -> bool {
-        !self.rows.contains_key(id) || self.orphans.contains_key(id) && self.purge_ended(id)
+    /// Children that have ended, and whose parent was removed, make room for those that another parent of its name starts.
+    fn make_room(&mut self, parent: &InvocationId, outbox: &Outbox) {
+        for started in outbox.events.iter().filter(|event| matches!(event.what, What::Start { .. })) {
+            let child = child_invocation(parent.as_str(), &started.to).parse().expect("a name");
+            if self.orphans.contains_key(&child) {
+                self.purge_ended(&child);
+            }
+        }
     }
 
     fn depth(&self, id: &InvocationId) -> u32 {
@@ -212,7 +216,7 @@ impl Model {
         let id: InvocationId = child_invocation(parent.as_str(), &asked.to).parse().expect("a name");
         let depth = self.depth(parent) + 1;
         let start = match start {
-            Ok(start) if depth <= CHILD_DEPTH_MAX && self.is_free(&id) => start,
+            Ok(start) if depth <= CHILD_DEPTH_MAX && !self.rows.contains_key(&id) => start,
             Err(why) => return self.refuse(parent, asked, detached, why.clone(), now),
             Ok(_) => {
                 let deep = format!("there are {CHILD_DEPTH_MAX} invocations above it, as many as may be");
@@ -354,6 +358,7 @@ impl Model {
         outbox: &Outbox,
         now: u64,
     ) -> Result<Vec<Undelivered>, MetaError> {
+        self.make_room(sender, outbox);
         let mut starts = outbox.starts.iter();
         let mut undelivered = Vec::new();
         for event in &outbox.events {
