@@ -620,8 +620,10 @@ fn a_client_is_told_that_it_waits_or_follows_it_to_its_end() {
     let server = start();
     let address = format!("http://{}", server.address);
     let left = run_verb(&address, &["invoke", "agent"], &[], "").expect(4);
-    assert!(left.out.is_empty() && left.err.contains("the workflow waits"), "{}\n{}", left.out, left.err);
-    let id = left.err.trim_end().rsplit(' ').next().expect("an id").to_owned();
+    let id = left.err.split("invocation ").nth(1).and_then(|rest| rest.split(' ').next()).expect("an id").to_owned();
+    let told = format!("`monohull result {id} --wait` prints what comes of it");
+    let is_told = left.err.contains("waits: main[0] in ") && left.err.contains(&told);
+    assert!(left.out.is_empty() && is_told, "{}\n{}", left.out, left.err);
     is_at(&server, &format!("/invocations/{id}"), "suspended");
     let shown = run_verb(&address, &["invoke", "agent", "--json"], &[], "").expect(4).json();
     assert_eq!(shown["status"], "suspended", "{shown:#}");

@@ -144,14 +144,11 @@ fn code_that_was_compiled_elsewhere_is_refused() {
         forged[EI_OSABI] = 0;
         for image in [compiled, &forged] {
             fs::write(folder.path().join("app.so"), image).expect("written");
-            for (verb, code, expected) in [("validate", 2, "app.so"), ("run", 1, "the image app is refused")] {
+            for verb in ["validate", "run"] {
                 let done = monohull(&[verb, file.to_str().expect("UTF-8")]);
                 let said = words(&done.stderr);
-                assert!(
-                    done.status.code() == Some(code) && said.contains(expected),
-                    "{verb}: {:?} {said}",
-                    done.status
-                );
+                let is_refused = said.contains("app.so is refused");
+                assert!(done.status.code() == Some(2) && is_refused, "{verb}: {:?} {said}", done.status);
             }
         }
     }

@@ -100,8 +100,15 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
         // The spawner, and so every process that runs a workflow, is a copy of this one without the key.
         let may_be_tcp = !matches!(settings.listen, Listen::Unix(_));
         let tls = settings.tls.clone().filter(|_| may_be_tcp).map(Tls::open).transpose()?;
-        let listener = Listener::open(&settings.listen, passed, tls.is_some()).await?;
-        let folder = StateFolder::take(&settings.state)?;
+        let listener = Listener::open(&settings.listen, passed, tls.is_some());
+        let (listener, folder) = if may_be_tcp {
+            let listener = listener.await?;
+            (listener, StateFolder::take(&settings.state)?)
+        } else {
+            // A socket may lie in the state folder.
+            let folder = StateFolder::take(&settings.state)?;
+            (listener.await?, folder)
+        };
         // What the last server has said of its end holds no more.
         NextDue::forget(&folder)?;
         let secrets = Secrets::new(&grants);
