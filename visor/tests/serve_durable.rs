@@ -1,10 +1,12 @@
 //! Durable invocations of a server: what waits has no process and outlives the server, and is woken, sent events, forked, taken back and
 //! ended over HTTP.
 
+#[path = "serve_support/interface.rs"]
+mod interface;
 mod serve_support;
 
+use interface::keeps_to;
 use monohull_durable::{Meta, Store};
-use monohull_visor::watchdog::openapi::DOCUMENT;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::verbs::run_verb;
@@ -43,16 +45,6 @@ fn start() -> Server {
     let server = Server::start_with(&OPTIONS);
     deploy(&server);
     server
-}
-
-/// A validator of an answer against the document of the interface.
-#[track_caller]
-fn keeps_to(name: &str, value: &Value) {
-    let mut root: Value = serde_json::from_str(DOCUMENT).expect("JSON");
-    root["$ref"] = format!("#/components/schemas/{name}").into();
-    let schema = jsonschema::validator_for(&root).expect("a schema");
-    let errors: Vec<_> = schema.iter_errors(value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{name}: {errors:#?}\n{value:#}");
 }
 
 #[track_caller]

@@ -1,8 +1,10 @@
 //! The verbs of durable invocations with a server: the same commands as with a state folder, by `--server` or `MONOHULL_SERVER`.
 
+#[path = "serve_support/interface.rs"]
+mod interface;
 mod serve_support;
 
-use monohull_visor::watchdog::openapi::DOCUMENT;
+use interface::keeps_to;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::verbs::{Done, run_verb};
@@ -21,15 +23,6 @@ fn start_on(state: &StateFolder) -> Server {
     let agent = json!({ "args": { "rounds": 3, "milliseconds": DAY }, "outputs": ["diary"] });
     server.put_workflow(&single("agent", "forked", &agent));
     server
-}
-
-#[track_caller]
-fn keeps_to(name: &str, value: &Value) {
-    let mut root: Value = serde_json::from_str(DOCUMENT).expect("JSON");
-    root["$ref"] = format!("#/components/schemas/{name}").into();
-    let schema = jsonschema::validator_for(&root).expect("a schema");
-    let errors: Vec<_> = schema.iter_errors(value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{name}: {errors:#?}\n{value:#}");
 }
 
 fn sleeper(server: &Server, workflow: &str, id: &str) {

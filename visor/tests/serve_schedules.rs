@@ -5,10 +5,12 @@
 
 #[path = "support/database.rs"]
 mod database;
+#[path = "serve_support/interface.rs"]
+mod interface;
 mod serve_support;
 
+use interface::keeps_to;
 use monohull_durable::{Defined, Definition, Missed, Sqlite, Store, Times};
-use monohull_visor::watchdog::openapi::DOCUMENT;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use serve_support::verbs::run_verb;
@@ -22,15 +24,6 @@ const OPTIONS: [&str; 2] = ["--suspend", "1s"];
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time");
     since.as_nanos().try_into().expect("before 2554")
-}
-
-#[track_caller]
-fn keeps_to(name: &str, value: &Value) {
-    let mut root: Value = serde_json::from_str(DOCUMENT).expect("JSON");
-    root["$ref"] = format!("#/components/schemas/{name}").into();
-    let schema = jsonschema::validator_for(&root).expect("a schema");
-    let errors: Vec<_> = schema.iter_errors(value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{name}: {errors:#?}\n{value:#}");
 }
 
 fn start() -> Server {
