@@ -421,6 +421,41 @@ fn c_compiles_and_runs() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
+/// The kernel's headers come from the host, beside those of the libc, and nothing else of the host's comes with them.
+#[test]
+fn headers_of_the_kernel_are_found() {
+    const SOURCE: &str = r#"
+        #include <sys/socket.h>
+        #include <netinet/in.h>
+        #include <stdio.h>
+        #include <sys/stat.h>
+        #include <asm/unistd.h>
+        #include <linux/futex.h>
+        #include <linux/if_packet.h>
+        #include <linux/in6.h>
+        #include <linux/limits.h>
+        #include <linux/random.h>
+        #include <linux/types.h>
+        #if defined __GLIBC__ || __has_include(<gnu/libc-version.h>)
+        #error a header of the host's libc
+        #endif
+        int main(void) {
+            __u32 wide = FUTEX_WAIT_BITSET;
+            struct sockaddr_ll link = {.sll_protocol = 3};
+            printf("%u %d %d %d\n", wide, __NR_futex, PATH_MAX, link.sll_protocol);
+            return 0;
+        }
+    "#;
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    fs::write(here.join("program.c"), SOURCE).expect("written");
+    fs::copy(here.join("program.c"), here.join("program.cc")).expect("copied");
+    done(monohull(here, here, &["cc", "-Wall", "-Werror", "program.c", "-o", "program.so"]));
+    workflow(here, "program", "program.so");
+    assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["9 202 4096 3"]);
+    done(monohull(here, here, &["c++", "-fsyntax-only", "-Wall", "-Werror", "program.cc"]));
+}
+
 /// Where Debian and Ubuntu have the host's libraries, and one of glibc's that has no place in an image.
 const HOSTS: &str = "/usr/lib/x86_64-linux-gnu";
 const HOSTS_LIBRARY: &str = "BrokenLocale";

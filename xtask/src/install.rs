@@ -5,13 +5,14 @@
 //! PREFIX/bin/.debug/monohull.debug    files and lines for backtraces; the program names it (.gnu_debuglink)
 //! PREFIX/modules/NAME.so              libos modules, where the program looks for them
 //! PREFIX/libc/{include,lib}           what `monohull build` and `monohull cc` link, likewise, and a toolchain file of CMake
+//! PREFIX/libc/kernel/                 links to the host's headers of the kernel
 //! PREFIX/libc/c++/                    the C++ standard library, if `cargo xtask build --cxx` has made one
 //! PREFIX/python/               the interpreters of Python programs, if `cargo xtask build --python` or `--python-wasi` has made one
 //! PREFIX/share/…                      manual pages, completions of bash, zsh and fish
 //! ```
 
 use crate::workspace::{Workspace, root};
-use crate::{Result, build, shell};
+use crate::{Result, build, libc, shell};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -32,6 +33,7 @@ pub(crate) fn run(prefix: &Path) -> Result {
     for part in ["include", "lib", "LICENSE-musl", "monohull.cmake"] {
         copy_all(&root().join("target/libc").join(part), &prefix.join("libc").join(part))?;
     }
+    libc::kernel::link(&prefix.join("libc"))?;
     let cxx = root().join("target/libc/c++");
     if cxx.exists() {
         copy_all(&cxx, &prefix.join("libc/c++"))?;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   libc/include/               headers
+//!   libc/kernel/                links to the host's headers of the kernel (linux, asm)
 //!   libc/lib/libmonohull_c.a    the libc, its start and its memory
 //!   libc/lib/cc-flags, ld-flags one argument a line; @FOLDER@ stands for `libc`
 //!   libc/c++/include, lib       the C++ standard library, if it was built
@@ -108,7 +109,7 @@ impl Toolchain {
         folder.join("lib/libc++.a").is_file().then_some(folder)
     }
 
-    /// The options of a compiler. Its own headers come after the libc's, and those of the C++ standard library before.
+    /// The options of a compiler. Its own headers come after the libc's, those of the C++ standard library before, and the kernel's last.
     pub(super) fn compile_flags(&self, compiler: &OsStr, language: Language) -> Result<Vec<OsString>, ToolchainError> {
         let mut flags: Vec<OsString> = Vec::new();
         if let (Language::Cxx, Some(library)) = (language, self.cxx()) {
@@ -118,7 +119,7 @@ impl Toolchain {
         let own = Command::new(compiler).arg("-print-file-name=include").output().map_err(no_compiler)?;
         let own = String::from_utf8_lossy(&own.stdout).trim().to_owned();
         flags.extend(self.flags("cc-flags")?);
-        flags.extend(["-isystem".into(), own.into()]);
+        flags.extend(["-isystem".into(), own.into(), "-idirafter".into(), self.0.join("kernel").into()]);
         Ok(flags)
     }
 

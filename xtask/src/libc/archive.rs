@@ -1,7 +1,7 @@
 //! Puts the libc together: the personality and the functions of `monohull.h` with their symbols made local, the aliases, musl's
 //! objects, and the files that compilers and linkers are given.
 
-use super::{compile, folder};
+use super::{compile, folder, kernel};
 use crate::workspace::{Workspace, root};
 use crate::{Result, apt, shell};
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ const HEADER: &str = "function/include/monohull.h";
 /// Libraries of which nothing is left to link.
 const EMPTY: [&str; 7] = ["m", "pthread", "dl", "rt", "util", "crypt", "resolv"];
 
-/// Makes `lib`, `include`, `LICENSE-musl` and `monohull.cmake`.
+/// Makes `lib`, `include`, `kernel`, `LICENSE-musl` and `monohull.cmake`.
 pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     let (folder, lib) = (folder(), folder().join("lib"));
     let work = folder.join("work");
@@ -94,6 +94,7 @@ pub(super) fn make(workspace: &Workspace, musl: &Path) -> Result {
     apt::write(&lib.join("ld-flags"), LD_FLAGS)?;
     compile::copy(&musl.join("COPYRIGHT"), &folder.join("LICENSE-musl"))?;
     compile::copy(&root().join("libc/monohull.cmake"), &folder.join("monohull.cmake"))?;
+    kernel::link(&folder)?;
     let include = folder.join("include");
     apt::remove(&include)?;
     shell::run(Command::new("cp").arg("-r").arg(musl.join("include")).arg(&include))?;

@@ -9,6 +9,7 @@
 //!                                              └───────┬───────┘
 //!        archive.rs                                    ▼
 //!                      target/libc/lib/libmonohull_c.a, include/, LICENSE-musl
+//!        kernel.rs ─▶  target/libc/kernel/ (links to the host's headers of the kernel)
 //! ```
 //!
 //! Nothing of musl is in the repository. `HASH` is that of everything the objects depend on: another change, flag or
@@ -17,6 +18,7 @@
 mod archive;
 mod changes;
 mod compile;
+pub(crate) mod kernel;
 mod programs;
 mod source;
 
