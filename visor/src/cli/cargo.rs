@@ -5,7 +5,8 @@
 //!         ── stderr ──▶ a thread, line by line through `shown_text` ──▶ standard error
 //! ```
 //!
-//! All that a terminal may act on is escaped, but for the sequences that only choose colours, where colours are wanted.
+//! All that a terminal may act on is escaped, but for the sequences that only choose colours, where colours are wanted. A child ends with this program: a build
+//! that was killed does not go on.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
@@ -14,6 +15,7 @@ use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 
 use monohull_report::escape::{Notation, Pieces};
+use monohull_sys::child;
 
 use super::output;
 
@@ -44,7 +46,8 @@ pub(super) fn command(manifest: &Path) -> Command {
 
 /// Runs a command to its end. `read` gets its standard output; its messages are shown meanwhile.
 pub(super) fn run<T>(command: &mut Command, read: impl FnOnce(ChildStdout) -> T) -> io::Result<(T, ExitStatus)> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child::spawn(command)?;
     let (stdout, stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
     let colours = has_colours();
     thread::scope(|scope| {
@@ -56,7 +59,7 @@ pub(super) fn run<T>(command: &mut Command, read: impl FnOnce(ChildStdout) -> T)
 
 /// Runs a compiler to its end, with this program's input and output. Its messages are shown meanwhile.
 pub(super) fn relayed(command: &mut Command) -> io::Result<ExitStatus> {
-    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let mut child = child::spawn(command.stderr(Stdio::piped()))?;
     let colours = has_colours();
     let stderr = child.stderr.take().expect("piped");
     relay(stderr, |text| output::note_bytes(shown_text(text, colours).as_bytes()));

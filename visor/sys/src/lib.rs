@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   fork             a process with one thread copies itself: `fork`, `clone` and `clone3` into a control group
+//!   child            a program that ends with the one that has started it
 //!   syscall_cookie   a secret argument that permits system calls which the sandbox denies to workers
 //!   spawner          the calls that are made with it: waiting for children, limits, `ptrace`
 //!   prefault, hugepages, libc_text    which pages a fork hands on, and at what cost
@@ -29,6 +30,7 @@
 
 pub mod arenas;
 pub mod capabilities;
+pub mod child;
 mod clone3;
 pub mod dead_stack;
 pub mod descriptors;
