@@ -6,6 +6,9 @@ use std::process::Command;
 
 /// Runs `monohull-bench` with these arguments.
 pub(crate) fn run(arguments: &[String]) -> Result {
+    if arguments.iter().any(|argument| argument == "--list") {
+        return program(arguments);
+    }
     build::everything()?;
     apache::ready()?;
     nginx::ready()?;
@@ -23,6 +26,11 @@ pub(crate) fn run(arguments: &[String]) -> Result {
     if measures_family(arguments, "programs") {
         pyperformance::ready();
     }
+    program(arguments)
+}
+
+/// Builds the program itself, and runs it.
+fn program(arguments: &[String]) -> Result {
     shell::run(&mut shell::cargo(["build", "--release", "-p", "monohull-bench", "-p", "bench-program"]))?;
     let program = Workspace::load()?.target().join("release/monohull-bench");
     shell::run(Command::new(program).args(arguments).current_dir(root()))
