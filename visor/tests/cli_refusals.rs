@@ -156,12 +156,15 @@ fn images_that_cannot_be_loaded_are_refused_at_their_places() {
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.code() == Some(2) && said.starts_with("monohull: the image short.so is refused"), "{run:?}");
     // With a state folder, too, and there is nothing in it then.
-    let text = fs::read_to_string(folder.path().join("w.json")).expect("text").replace("short.so", "gone.so");
-    fs::write(folder.path().join("w.json"), text).expect("written");
-    let run = monohull(folder.path(), &["run", "w.json", "--state", "state"]);
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.code() == Some(2) && said.starts_with("monohull: w.json:2:34: the image gone.so"), "{run:?}");
-    assert!(!folder.path().join("state").exists());
+    for file in ["short.so", "gone.so"] {
+        let text = fs::read_to_string(folder.path().join("w.json")).expect("text").replace("short.so", file);
+        fs::write(folder.path().join("w.json"), text).expect("written");
+        let run = monohull(folder.path(), &["run", "w.json", "--state", "state"]);
+        let said = String::from_utf8_lossy(&run.stderr);
+        let begins = format!("monohull: w.json:2:34: the image {file}");
+        assert!(run.status.code() == Some(2) && said.starts_with(&begins), "{run:?}");
+        assert!(!folder.path().join("state").exists());
+    }
 }
 
 /// What a server refuses before it needs its state folder leaves none behind.

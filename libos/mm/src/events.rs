@@ -99,7 +99,8 @@ impl Memory {
         let name = names.replace(EVENT_SEPARATOR, "` or `");
         if !may_arrive {
             let why = format_args!(
-                "event `{name}` cannot arrive: this run receives none. `monohull run --state` or `--suspend` starts one that does"
+                "event `{name}` cannot arrive: this run receives none. `monohull run --event NAME=FILE` gives it one, `--state` or \
+                 `--suspend` starts one that waits for it"
             );
             return self.host.explain(call, Errno::NotPermitted, why);
         }

@@ -207,8 +207,10 @@ impl Run {
             Ok(isolation) => isolation,
             Err(why) => return self.refuse(Exit::Host, "host", &why),
         };
-        let missing = validate::image_mistakes(&self.file, &document, &plan, validate::is_there);
-        if let Some(exit) = self.refuse_images(missing) {
+        // What runs here is checked when it is loaded. What a state folder keeps is checked before it is written there.
+        let judge = if self.state.is_some() { validate::judge_image } else { validate::is_there };
+        let refused = validate::image_mistakes(&self.file, &document, &plan, judge);
+        if let Some(exit) = self.refuse_images(refused) {
             return exit;
         }
         if let Some(state) = &self.state {
