@@ -58,7 +58,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "the C++ standard library takes minutes to compile; `cxx_programs` builds many",
     ),
     ("docs/programs.md", "cargo xtask build --python", "the interpreter and numpy take minutes to compile"),
-    ("docs/programs.md", "cmake ", "the project is the reader's; `cli_programs` has one"),
+    ("docs/programs.md", "cmake ", "the project is the reader's; `cli_cc` has one"),
     ("docs/service.md", "cargo xtask build", "builds the workspace"),
     (
         "docs/service.md",
