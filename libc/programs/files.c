@@ -32,6 +32,19 @@ static void descriptors(void)
 	CHECK(other == 4 && lseek(other, 1, SEEK_SET) == 1 && lseek(file, 0, SEEK_CUR) == 1);
 	CHECK(dup2(file, 9) == 9 && close(9) == 0);
 	CHECK(dup3(file, 9, O_CLOEXEC) == 9 && fcntl(file, F_DUPFD, 9) == 10);
+	// Whether `exec` would close one is its own, and not that of what it stands for.
+	CHECK(fcntl(file, F_GETFD) == 0 && fcntl(9, F_GETFD) == FD_CLOEXEC && fcntl(10, F_GETFD) == 0);
+	CHECK(fcntl(file, F_SETFD, FD_CLOEXEC) == 0 && fcntl(file, F_GETFD) == FD_CLOEXEC && fcntl(10, F_GETFD) == 0);
+	CHECK(fcntl(file, F_SETFD, 0) == 0 && fcntl(file, F_GETFD) == 0);
+	CHECK(syscall(SYS_close_range, 10, 12, 4) == 0 && fcntl(10, F_GETFD) == FD_CLOEXEC && fcntl(file, F_GETFD) == 0);
+	int marked = fcntl(file, F_DUPFD_CLOEXEC, 20);
+	CHECK(marked == 20 && fcntl(marked, F_GETFD) == FD_CLOEXEC && close(marked) == 0);
+	FAILS(fcntl(marked, F_GETFD), EBADF);
+	FAILS(fcntl(marked, F_SETFD, 0), EBADF);
+	CHECK(dup2(file, marked) == marked && fcntl(marked, F_GETFD) == 0 && close(marked) == 0);
+	marked = open("/one", O_RDONLY | O_CLOEXEC);
+	CHECK(fcntl(marked, F_GETFD) == FD_CLOEXEC && close(marked) == 0);
+	FAILS(dup3(file, 9, O_CLOEXEC | O_APPEND), EINVAL);
 	FAILS(dup3(file, file, 0), EINVAL);
 	FAILS(dup2(77, 5), EBADF);
 	CHECK(syscall(SYS_close_range, 9, 10, 0) == 0);

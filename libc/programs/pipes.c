@@ -143,6 +143,7 @@ static void counters(void)
 	FAILS(eventfd_write(same, 1), EBADF);
 
 	counter = eventfd(2, EFD_SEMAPHORE | EFD_NONBLOCK | EFD_CLOEXEC);
+	CHECK(fcntl(counter, F_GETFD) == FD_CLOEXEC);
 	CHECK(eventfd_read(counter, &value) == 0 && value == 1 && eventfd_read(counter, &value) == 0 && value == 1);
 	FAILS(eventfd_read(counter, &value), EAGAIN);
 	close(counter);
@@ -175,6 +176,7 @@ static void pipes(void)
 
 	/* A duplicate keeps the end open. */
 	CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 && fcntl(ends[1], F_GETFL) == (O_WRONLY | O_NONBLOCK));
+	CHECK(fcntl(ends[0], F_GETFD) == FD_CLOEXEC && fcntl(ends[1], F_GETFD) == FD_CLOEXEC);
 	int same = dup(ends[1]);
 	close(ends[1]);
 	FAILS(read(ends[0], text, 1), EAGAIN);

@@ -357,6 +357,7 @@ int main(void)
 	struct sockaddr_in address = here(0), peer;
 	socklen_t len = sizeof address;
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), value;
+	CHECK(fcntl(listener, F_GETFD) == FD_CLOEXEC);
 	CHECK(listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) == 0);
 	FAILS(accept(listener, 0, 0), EINVAL);
 	CHECK(bind(listener, (void *)&address, sizeof address) == 0 && listen(listener, 8) == 0);

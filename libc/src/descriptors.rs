@@ -11,23 +11,23 @@
 
 pub(crate) mod table;
 
-pub(crate) use table::{Kind, MOST, get};
+pub(crate) use table::{CLOSE_ON_EXEC, Kind, MOST, get};
 
 use crate::errno::{Answer, EBADF, EINVAL};
 use crate::files::{locks, proc};
 use crate::{epoll, local, sockets};
 
-/// `O_CLOEXEC` is accepted and means nothing: there is no `exec`.
-const FD_CLOEXEC: Answer = 1;
+/// The only flag of a number itself.
+const FD_CLOEXEC: u64 = 1;
 
 /// The lowest free number from `lowest` on, for something that is open; it is closed if there is none.
-fn add_from(lowest: u64, kind: Kind) -> Answer {
-    table::add_from(lowest, kind, || release(kind))
+fn add_from(lowest: u64, kind: Kind, flags: u64) -> Answer {
+    table::add_from(lowest, kind, flags, || release(kind))
 }
 
-/// The lowest free number.
-pub(crate) fn add(kind: Kind) -> Answer {
-    add_from(0, kind)
+/// The lowest free number. Of the flags with which it was opened, [`CLOSE_ON_EXEC`] is the number's.
+pub(crate) fn add(kind: Kind, flags: u64) -> Answer {
+    add_from(0, kind, flags)
 }
 
 /// Ends what a number stood for.
@@ -64,30 +64,32 @@ pub(crate) fn close([descriptor, ..]: [u64; 6]) -> Answer {
     table::take(descriptor).map_or(EBADF, release)
 }
 
-/// `close_range(first, last, flags)`: one that closes when another program begins closes nothing.
+/// `close_range(first, last, flags)`. One that closes when another program begins is kept as a flag of each number.
 pub(crate) fn close_range([first, last, flags, ..]: [u64; 6]) -> Answer {
     const UNSHARE: u32 = 2;
     const CLOEXEC: u32 = 4;
     if first as u32 > last as u32 || flags as u32 & !(UNSHARE | CLOEXEC) != 0 {
         return EINVAL;
     }
-    if flags as u32 & CLOEXEC != 0 {
-        return 0;
-    }
     for descriptor in first as u32 as u64..=u64::from(last as u32).min(MOST as u64 - 1) {
-        close([descriptor, 0, 0, 0, 0, 0]);
+        // A number that is not open is passed over, as on Linux.
+        match flags as u32 & CLOEXEC {
+            0 => drop(close([descriptor, 0, 0, 0, 0, 0])),
+            _ => drop(table::close_on_exec(descriptor, true)),
+        }
     }
     0
 }
 
 /// `dup(descriptor)`.
 pub(crate) fn dup([descriptor, ..]: [u64; 6]) -> Answer {
-    dup_from(descriptor, 0)
+    dup_from(descriptor, 0, 0)
 }
 
-fn dup_from(descriptor: u64, lowest: u64) -> Answer {
+/// The lowest free number from `lowest` on, for the same as another.
+pub(crate) fn dup_from(descriptor: u64, lowest: u64, flags: u64) -> Answer {
     match get(descriptor).and_then(duplicate) {
-        Ok(kind) => add_from(lowest, kind),
+        Ok(kind) => add_from(lowest, kind, flags),
         Err(error) => error,
     }
 }
@@ -101,9 +103,9 @@ pub(crate) fn dup2([descriptor, target, ..]: [u64; 6]) -> Answer {
 }
 
 /// `dup3(descriptor, target, flags)`.
-pub(crate) fn dup3([descriptor, target, ..]: [u64; 6]) -> Answer {
+pub(crate) fn dup3([descriptor, target, flags, ..]: [u64; 6]) -> Answer {
     let at = target as u32 as usize;
-    if descriptor as u32 == target as u32 {
+    if descriptor as u32 == target as u32 || u64::from(flags as u32) & !CLOSE_ON_EXEC != 0 {
         return EINVAL;
     }
     if at >= MOST {
@@ -111,7 +113,7 @@ pub(crate) fn dup3([descriptor, target, ..]: [u64; 6]) -> Answer {
     }
     match get(descriptor).and_then(duplicate) {
         Ok(kind) => {
-            table::replace(at, kind).map(release);
+            table::replace(at, kind, flags).map(release);
             at as Answer
         }
         Err(error) => error,
@@ -136,9 +138,10 @@ pub(crate) fn fcntl([descriptor, command, argument, ..]: [u64; 6]) -> Answer {
     };
     match command as u32 {
         DUPFD | DUPFD_CLOEXEC if argument as u32 as usize >= MOST => EINVAL,
-        DUPFD | DUPFD_CLOEXEC => dup_from(descriptor, argument as u32 as u64),
-        GETFD => FD_CLOEXEC,
-        SETFD => 0,
+        DUPFD => dup_from(descriptor, argument as u32 as u64, 0),
+        DUPFD_CLOEXEC => dup_from(descriptor, argument as u32 as u64, CLOSE_ON_EXEC),
+        GETFD => table::closes_on_exec(descriptor).map_or_else(|error| error, Answer::from),
+        SETFD => table::close_on_exec(descriptor, argument & FD_CLOEXEC != 0).map_or_else(|error| error, |()| 0),
         GETFL => crate::files::flags(kind),
         SETFL => crate::files::set_flags(kind, argument),
         GETLK => {

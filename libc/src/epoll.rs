@@ -14,7 +14,7 @@
 mod interest;
 
 use crate::clocks::{self, Timespec};
-use crate::descriptors::{self, Kind};
+use crate::descriptors::{self, CLOSE_ON_EXEC, Kind};
 use crate::errno::{Answer, EFAULT, EINVAL, EMFILE, ENOENT, EPERM};
 use crate::local::{self, Local};
 use crate::lock::Lock;
@@ -31,8 +31,6 @@ use monohull_abi::network::{QUEUE_EVENTS_MAX, QUEUES_MAX, QueueEvent};
 
 /// One queue is left for looking at sockets, and for `poll`.
 const MOST: usize = QUEUES_MAX - 1;
-/// `EPOLL_CLOEXEC`: accepted, and means nothing.
-const CLOSE_ON_EXEC: u64 = 0o2_000_000;
 
 /// One list of interests.
 struct Epoll {
@@ -72,7 +70,7 @@ pub(crate) fn create1([flags, ..]: [u64; 6]) -> Answer {
     let watched = Watched { sockets: BTreeMap::new(), locals: Vec::new(), key: 0, sockets_first: false };
     let epoll = Epoll { queue, watched: Lock::new(watched), waiting: AtomicU32::new(0) };
     let at = EPOLLS.add(epoll);
-    descriptors::table::add_from(0, Kind::Epoll(at), || release(at))
+    descriptors::table::add_from(0, Kind::Epoll(at), flags, || release(at))
 }
 
 /// Another descriptor stands for it.

@@ -139,7 +139,7 @@ pub(crate) fn openat([directory, path, flags, ..]: [u64; 6]) -> Answer {
             return EOPNOTSUPP;
         }
         if let Some(device) = path.device() {
-            return if flags & O_DIRECTORY == O_DIRECTORY { ENOTDIR } else { descriptors::add(device) };
+            return if flags & O_DIRECTORY == O_DIRECTORY { ENOTDIR } else { descriptors::add(device, flags) };
         }
         let access = match flags & 3 {
             0 => open::READ,
@@ -162,19 +162,19 @@ pub(crate) fn openat([directory, path, flags, ..]: [u64; 6]) -> Answer {
             wanted &= !open::EXCLUSIVE;
         }
         if let Some(other) = proc::descriptor(path.bytes) {
-            return descriptors::dup([other, 0, 0, 0, 0, 0]);
+            return descriptors::dup_from(other, 0, flags);
         }
         let opened = if access == open::READ { open_to_read(&path, wanted) } else { path.open(wanted) };
         match opened {
             ENOENT if let Some(text) = proc::open(path.bytes) => match access {
-                open::READ => descriptors::add(text),
+                open::READ => descriptors::add(text, flags),
                 _ => {
                     descriptors::release(text);
                     EACCES
                 }
             },
             error @ ..0 => error,
-            file => descriptors::add(Kind::File(file as u64)),
+            file => descriptors::add(Kind::File(file as u64), flags),
         }
     })
 }

@@ -21,8 +21,6 @@ use pipe::Pipe;
 
 /// `O_NONBLOCK`, and what `eventfd` and `socketpair` call it.
 const NON_BLOCKING: u64 = 0o4000;
-/// `O_CLOEXEC` and its kin: accepted, and means nothing.
-const CLOSE_ON_EXEC: u64 = 0o2_000_000;
 const S_IFIFO: u32 = 0o010_000;
 const S_IFSOCK: u32 = 0o140_000;
 

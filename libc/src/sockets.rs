@@ -208,9 +208,9 @@ impl Socket {
     }
 }
 
-fn add(stream: bool, version: u32, state: State) -> Answer {
+fn add(stream: bool, version: u32, state: State, flags: u64) -> Answer {
     let at = SOCKETS.add_with(|at| Socket { at, stream, version, state: Lock::new(state) });
-    descriptors::table::add_from(0, Kind::Socket(at), || release(at))
+    descriptors::table::add_from(0, Kind::Socket(at), flags, || release(at))
 }
 
 /// The socket at a place; `EBADF` if another thread has closed it meanwhile.
@@ -268,7 +268,7 @@ pub(crate) fn socket([family, kind, ..]: [u64; 6]) -> Answer {
         DATAGRAM => false,
         _ => return EPROTONOSUPPORT,
     };
-    add(stream, version, State::new(kind & SOCK_NONBLOCK != 0))
+    add(stream, version, State::new(kind & SOCK_NONBLOCK != 0), kind)
 }
 
 /// `bind(socket, address, length)`.
@@ -345,7 +345,7 @@ pub(crate) fn accept4([descriptor, out, len, flags, ..]: [u64; 6]) -> Answer {
     if non_blocking {
         host::call(number::SOCKET_SET_OPTION, [accepted as u64, SocketOption::NonBlocking as u64, 1]);
     }
-    add(true, socket.version, State { open: Some(accepted as u64), ..State::new(non_blocking) })
+    add(true, socket.version, State { open: Some(accepted as u64), ..State::new(non_blocking) }, flags)
 }
 
 /// `shutdown(socket, how)`.

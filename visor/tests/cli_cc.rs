@@ -165,6 +165,33 @@ fn headers_of_the_kernel_are_found() {
     done(monohull(here, here, &["c++", "-fsyntax-only", "-Wall", "-Werror", "program.cc"]));
 }
 
+/// A program that refers to functions of threads by weak references alone, to see whether there are any, finds them as in a libc that is a shared library.
+#[test]
+fn weak_references_to_the_libc_are_found() {
+    const SOURCE: &str = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #pragma weak pthread_create
+        #pragma weak pthread_join
+        extern int nothing(void) __attribute__((weak));
+        static void *run(void *argument) { return argument; }
+        int main(void) {
+            pthread_t thread;
+            void *result = NULL;
+            int one = 1;
+            if (pthread_create && pthread_join && pthread_create(&thread, NULL, run, &one) == 0) pthread_join(thread, &result);
+            printf("%d %d\n", result == &one, nothing == NULL);
+            return 0;
+        }
+    "#;
+    let folder = TempDir::new().expect("a folder");
+    let here = folder.path();
+    fs::write(here.join("program.c"), SOURCE).expect("written");
+    done(monohull(here, here, &["cc", "-s", "-Wall", "-Werror", "program.c", "-o", "program.so"]));
+    workflow(here, "program", "program.so");
+    assert_eq!(lines(&monohull(here, here, &["run", "workflow.json"])), ["1 1"]);
+}
+
 /// Where Debian and Ubuntu have the host's libraries, and one of glibc's that has no place in an image.
 const HOSTS: &str = "/usr/lib/x86_64-linux-gnu";
 const HOSTS_LIBRARY: &str = "BrokenLocale";

@@ -1,8 +1,8 @@
 //! `eventfd`: a counter that is waited for.
 
-use super::{CLOSE_ON_EXEC, Form, NON_BLOCKING, found};
+use super::{Form, NON_BLOCKING, found};
 use crate::changing::{Changing, Step};
-use crate::descriptors::{self, Kind};
+use crate::descriptors::{self, CLOSE_ON_EXEC, Kind};
 use crate::errno::{Answer, EINVAL};
 
 /// `EFD_SEMAPHORE`: a read takes 1 of it, not all.
@@ -34,7 +34,7 @@ pub(crate) fn eventfd2([count, flags, ..]: [u64; 6]) -> Answer {
         return EINVAL;
     }
     let value = Value { count: u64::from(count as u32), semaphore: flags & SEMAPHORE != 0, edges: (0, 0) };
-    descriptors::add(Kind::Local(super::add(Form::Counter(Counter(Changing::new(value))), flags)))
+    descriptors::add(Kind::Local(super::add(Form::Counter(Counter(Changing::new(value))), flags)), flags)
 }
 
 impl Counter {

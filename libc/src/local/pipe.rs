@@ -1,8 +1,8 @@
 //! Pipes, and pairs of sockets, which are two pipes each.
 
-use super::{CLOSE_ON_EXEC, Form, NON_BLOCKING, found};
+use super::{Form, NON_BLOCKING, found};
 use crate::changing::{Changing, Step};
-use crate::descriptors::{self, Kind};
+use crate::descriptors::{self, CLOSE_ON_EXEC, Kind};
 use crate::errno::{Answer, EAFNOSUPPORT, EFAULT, EINVAL, ENOMEM, EOPNOTSUPP, EPIPE, EPROTONOSUPPORT};
 use crate::lookup::{AF_INET, AF_INET6};
 use alloc::collections::VecDeque;
@@ -75,12 +75,12 @@ fn add_both(out: u64, one: Form, other: Form, flags: u64) -> Answer {
         descriptors::release(other);
         return EFAULT;
     }
-    let first = descriptors::add(one);
+    let first = descriptors::add(one, flags);
     if first < 0 {
         descriptors::release(other);
         return first;
     }
-    let second = descriptors::add(other);
+    let second = descriptors::add(other, flags);
     if second < 0 {
         descriptors::close([first as u64, 0, 0, 0, 0, 0]);
         return second;

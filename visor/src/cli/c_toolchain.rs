@@ -103,6 +103,13 @@ impl Toolchain {
         functions.collect()
     }
 
+    /// Those of these names that the libc has for programs. If it cannot be read it has none.
+    pub(super) fn defined<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        let Ok(bytes) = fs::read(self.libraries().join(LIBC)) else { return Vec::new() };
+        let Ok(archive) = Archive::parse(&bytes) else { return Vec::new() };
+        names.iter().copied().filter(|name| archive.member_of_symbol(name).is_some()).collect()
+    }
+
     /// The folder with the C++ standard library.
     pub(super) fn cxx(&self) -> Option<PathBuf> {
         let folder = self.0.join("c++");

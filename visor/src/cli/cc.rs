@@ -15,6 +15,8 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
+use goblin::elf::Elf;
+use goblin::elf::sym::STB_WEAK;
 
 use super::build::{self, BuildError};
 use super::c_toolchain::{Language, Toolchain, ToolchainError};
@@ -187,7 +189,7 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
     command.args(toolchain.link_end(language));
     let output = linked(arguments);
     let before = output.and_then(state);
-    let exit = run(&mut command, program)?;
+    let exit = run(&mut command, program.clone())?;
     if let Some(library) = opened.of_host(arguments, toolchain.folder()) {
         if let Some(output) = output.filter(|output| state(output) != before) {
             let _ = std::fs::remove_file(output);
@@ -197,9 +199,28 @@ fn drive(program: OsString, language: Language, arguments: &[OsString]) -> Resul
     note_missing_library(exit, language, &toolchain);
     match output {
         // A question such as `-###` has inputs, and links nothing.
-        Some(path) if exit == Exit::Done && state(path) != before => Ok(judge(path)),
+        Some(path) if exit == Exit::Done && state(path) != before => {
+            let found = weak_references(path, &toolchain);
+            if !found.is_empty() && run(command.args(found), program)? != Exit::Done {
+                return Ok(Exit::Usage);
+            }
+            Ok(judge(path))
+        }
         _ => Ok(exit),
     }
+}
+
+/// What has the linker take from the libc what an image refers to by weak references alone. It takes nothing from an archive for these, and then a program
+/// believes that its libc has no threads, say. In a libc that is a shared library they are found.
+fn weak_references(image: &Path, toolchain: &Toolchain) -> Vec<OsString> {
+    let Ok(bytes) = std::fs::read(image) else { return Vec::new() };
+    let Ok(elf) = Elf::parse(&bytes) else { return Vec::new() };
+    let weak = elf.dynsyms.iter().filter(|symbol| symbol.is_import() && symbol.st_bind() == STB_WEAK);
+    let names: Vec<&str> = weak.filter_map(|symbol| elf.dynstrtab.get_at(symbol.st_name)).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    toolchain.defined(&names).into_iter().map(|name| format!("-Wl,-u,{name}").into()).collect()
 }
 
 /// Says what a failure of the compiler or the linker may come from.
