@@ -360,6 +360,32 @@ static void arrivals(struct sockaddr_in address)
 	close(epoll);
 }
 
+/* Connections are reported in the order in which something came: who writes to two, one after the other, is read in that order. */
+static void turns(struct sockaddr_in address)
+{
+	static const int orders[3][3] = {{2, 0, 1}, {1, 2, 0}, {2, 1, 0}};
+	socklen_t len = sizeof address;
+	struct epoll_event events[4];
+	char text[4];
+	int epoll = epoll_create1(0), listener = socket(AF_INET, SOCK_STREAM, 0), clients[3], streams[3];
+	CHECK(bind(listener, (void *)&address, len) == 0 && listen(listener, 8) == 0 && getsockname(listener, (void *)&address, &len) == 0);
+	for (int at = 0; at < 3; at++) {
+		clients[at] = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK(connect(clients[at], (void *)&address, len) == 0 && (streams[at] = accept(listener, 0, 0)) >= 0);
+		CHECK(add(epoll, streams[at], EPOLLIN) == 0);
+	}
+	for (int round = 0; round < 3; round++) {
+		CHECK(epoll_wait(epoll, events, 4, 0) == 0);
+		for (int at = 0; at < 3; at++) CHECK(write(clients[orders[round][at]], "x", 1) == 1);
+		pause_for(20);
+		CHECK(epoll_wait(epoll, events, 4, 10000) == 3);
+		for (int at = 0; at < 3; at++) CHECK(events[at].data.fd == streams[orders[round][at]] && read(events[at].data.fd, text, 4) == 1);
+	}
+	for (int at = 0; at < 3; at++) close(clients[at]), close(streams[at]);
+	close(listener);
+	close(epoll);
+}
+
 int main(void)
 {
 	errors();
@@ -373,6 +399,6 @@ int main(void)
 	int probe = socket(AF_INET, SOCK_STREAM, 0);
 	int is_there = bind(probe, (void *)&address, sizeof address) == 0 && listen(probe, 1) == 0;
 	close(probe);
-	if (is_there) streams(address), arrivals(address);
+	if (is_there) streams(address), arrivals(address), turns(address);
 	return end();
 }

@@ -242,8 +242,18 @@ pub enum Readiness {
     Write = 1,
 }
 
-/// A bit in the answer of [`NetworkHost::watch`].
+/// A bit of [`Found::ready`].
 pub const WATCHED_NOW: u32 = 1 << 31;
+
+/// What a queue finds of a socket that it watches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
+pub struct Found {
+    /// What the socket has become: [`ready::READ`], [`ready::WRITE`], and [`WATCHED_NOW`].
+    pub ready: u32,
+    /// How many sockets had become ready before it, counted from anywhere: what came first is reported first. The count begins again after 2³².
+    pub turn: u32,
+}
 
 /// A kernel socket, as the visor numbers it.
 pub type SocketHandle = u32;
@@ -292,7 +302,7 @@ service_table! {
     /// Which of `wanted` ([`ready::READ`], [`ready::WRITE`]) a kernel socket has become since it was asked before; what it has not is
     /// watched from here on, and wakes the queue's key when it comes. [`WATCHED_NOW`] is added if it was not watched yet: it may be
     /// ready already, and that is known after the next `settle`.
-    fn watch(&domain, socket: SocketHandle, wanted: u32, queue: u64) -> u32;
+    fn watch(&domain, socket: SocketHandle, wanted: u32, queue: u64) -> Found;
     /// Takes in what has happened to kernel sockets, before a queue looks at its own.
     fn settle(&domain, queue: u64);
     /// Registers the call's thread on a queue's key; wakes it at once if something has happened since `settle`. As with `wait`,

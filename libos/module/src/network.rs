@@ -3,7 +3,7 @@
 use monohull_abi::Errno;
 use monohull_abi::module::{Call, Host};
 use monohull_abi::network::{
-    NetworkKind, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, TapConfig,
+    Found, NetworkKind, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, TapConfig,
 };
 use monohull_abi::user::CheckedSlice;
 
@@ -126,7 +126,7 @@ impl NetworkRef {
 /// Queues.
 impl NetworkRef {
     /// Which of `wanted` a kernel socket has become; see [`monohull_abi::network::NetworkHost::watch`].
-    pub fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+    pub fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> Found {
         // SAFETY: no conditions.
         unsafe { self.0.network.watch(socket, wanted, queue) }
     }

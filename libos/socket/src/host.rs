@@ -3,7 +3,7 @@
 use crate::network::Network;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
-use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
+use monohull_abi::network::{Found, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
 use monohull_module::NetworkRef;
 
@@ -89,7 +89,7 @@ impl Network for Host {
         self.0.wait(call, socket, readiness, deadline);
     }
 
-    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> Found {
         self.0.watch(socket, wanted, queue)
     }
 

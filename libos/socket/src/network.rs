@@ -2,7 +2,7 @@
 
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
-use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
+use monohull_abi::network::{Found, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown};
 use monohull_abi::user::CheckedSlice;
 
 /// Where a call that waits keeps its deadline.
@@ -54,7 +54,7 @@ pub(crate) trait Network: Send + Sync {
     fn wait(&self, call: &mut Call, socket: SocketHandle, readiness: Readiness, deadline: u64);
     /// Which of `wanted` ([`monohull_abi::network::ready`]) a socket is; what it is not yet wakes the queue's key when it comes. With
     /// [`ARMED`] if that is watched only from here on, and may have come before.
-    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32;
+    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> Found;
     /// Takes in what has happened, before a queue looks at its sockets.
     fn settle(&self, queue: u64);
     /// Registers the call's thread on a queue's key. It is woken at once if a watched socket has become ready since `settle`.

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Included, Unbounded};
 use monohull_abi::module::{Call, Wake};
 use monohull_abi::network::{
-    QUEUE_EVENTS_MAX, QUEUE_POSTS_MAX, QUEUES_MAX, QueueEvent, Readiness, SOCKETS_MAX, SocketHandle, ready,
+    Found, QUEUE_EVENTS_MAX, QUEUE_POSTS_MAX, QUEUES_MAX, QueueEvent, Readiness, SOCKETS_MAX, SocketHandle, ready,
 };
 use monohull_abi::user::UserSlice;
 use monohull_abi::{Errno, Outcome};
@@ -53,7 +53,7 @@ struct Watched {
     /// With [`ready::EDGE`]: what has been reported, and no call on the socket has shown since that there may be more.
     reported: u32,
     /// What is known to be ready and has not been reported.
-    pending: u32,
+    pending: Found,
 }
 
 /// The queues of all instances, by instance and number.
@@ -119,7 +119,7 @@ impl Queue {
                 return Err(Errno::TooMany);
             }
         }
-        let entry = Watched { socket: Arc::downgrade(socket), events, data, reported: 0, pending: 0 };
+        let entry = Watched { socket: Arc::downgrade(socket), events, data, reported: 0, pending: Found::default() };
         watched.by_handle.insert(socket.handle, entry);
         Ok(())
     }
@@ -137,8 +137,11 @@ impl Queue {
         if watched.events & bit == 0 || watched.events & ready::EDGE == 0 {
             return;
         }
-        watched.pending |= network.watch(socket.handle, bit, self.key) & bit;
-        let is_ready = watched.pending != 0;
+        let found = network.watch(socket.handle, bit, self.key);
+        if found.ready & bit != 0 {
+            watched.pending = Found { ready: watched.pending.ready | bit, turn: found.turn };
+        }
+        let is_ready = watched.pending.ready != 0;
         drop(list);
         if is_ready {
             self.host.wake(self.key, u64::MAX);
@@ -193,12 +196,14 @@ impl Queue {
         (count, changes)
     }
 
-    /// Reports the sockets that are ready: how many, whether some are watched only from here on, and how often one has been set.
+    /// Reports the sockets that are ready, in the order in which they became so: how many, whether some are watched only from here on, and how often one has
+    /// been set.
     fn look(&self, network: &dyn Network, room: &mut [QueueEvent]) -> (usize, bool, u64) {
         let mut list = self.watched.lock();
         let last = list.last;
         let (mut count, mut asked, mut gone) = (0, false, false);
         let mut reported_last = last;
+        let mut turns = [0; QUEUE_EVENTS_MAX];
         for range in [(Excluded(last), Unbounded), (Unbounded, Included(last))] {
             for (handle, watched) in list.by_handle.range_mut(range) {
                 if count == room.len() {
@@ -212,17 +217,20 @@ impl Queue {
                 if wanted == 0 {
                     continue;
                 }
-                let found = network.watch(*handle, wanted, self.key) | core::mem::take(&mut watched.pending);
+                let now = network.watch(*handle, wanted, self.key);
+                let before = core::mem::take(&mut watched.pending);
                 // Kept open until here: what is closed now is gone.
                 drop(socket);
-                asked |= found & ARMED != 0;
-                let found = found & wanted;
+                asked |= now.ready & ARMED != 0;
+                let found = (now.ready | before.ready) & wanted;
                 if found == 0 {
                     continue;
                 }
                 watched.note(found);
                 room[count] = QueueEvent { data: watched.data, ready: found, posted: 0 };
+                turns[count] = if before.ready & wanted != 0 { before.turn } else { now.turn };
                 count += 1;
+                move_last(&mut room[..count], &mut turns[..count]);
                 reported_last = *handle;
             }
         }
@@ -250,6 +258,16 @@ impl Queue {
             self.host.wake(self.key, u64::MAX);
         }
     }
+}
+
+/// Moves the last event before those whose turn is later.
+fn move_last(events: &mut [QueueEvent], turns: &mut [u32]) {
+    let Some((turn, others)) = turns.split_last() else { return };
+    // The turns of events are close to each other, also where the count has begun again.
+    let is_later = |other: &u32| (turn.wrapping_sub(*other) as i32) < 0;
+    let at = others.iter().position(is_later).unwrap_or(others.len());
+    events[at..].rotate_right(1);
+    turns[at..].rotate_right(1);
 }
 
 impl Watched {

@@ -18,11 +18,11 @@
 
 use super::host_time::monotonic_ns;
 use super::sched::wait_key;
-use monohull_abi::network::{Readiness, WATCHED_NOW, ready};
+use monohull_abi::network::{Found, Readiness, WATCHED_NOW, ready};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What the waker's events carry; no descriptor has this number.
@@ -39,6 +39,8 @@ pub(super) struct Poller {
     waker: OwnedFd,
     /// For which events each descriptor is armed.
     armed: Mutex<HashMap<RawFd, Armed>>,
+    /// How many descriptors have become ready for queues. The kernel gives its events in the order in which they came.
+    turns: AtomicU32,
     /// Queues one of whose descriptors has raised an event since they were settled.
     due: Mutex<HashSet<u64>>,
     /// The device that frames come from, or -1.
@@ -54,8 +56,8 @@ struct Armed {
     events: u32,
     /// The queues that watch it.
     queues: Vec<u64>,
-    /// Of what they watch, what it has become ([`ready`]) and none has taken yet.
-    fired: u32,
+    /// Of what they watch, what it has become and none has taken yet.
+    fired: Found,
 }
 
 /// Events taken from the kernel.
@@ -73,6 +75,7 @@ impl Poller {
             epoll,
             waker,
             armed: Mutex::default(),
+            turns: AtomicU32::new(0),
             due: Mutex::default(),
             device: AtomicI32::new(-1),
             taken: AtomicBool::new(false),
@@ -121,28 +124,28 @@ impl Poller {
 
     /// For a queue: which of `wanted` ([`ready`]) a descriptor has become since this was asked before. What it has not, it is armed for;
     /// [`WATCHED_NOW`] is added if it was not.
-    pub(super) fn watch(&self, descriptor: RawFd, wanted: u32, queue: u64) -> u32 {
+    pub(super) fn watch(&self, descriptor: RawFd, wanted: u32, queue: u64) -> Found {
         let mut armed = self.armed.lock().expect("armed");
         // Closed meanwhile: it is never ready.
-        let Some(entry) = armed.get_mut(&descriptor) else { return 0 };
+        let Some(entry) = armed.get_mut(&descriptor) else { return Found::default() };
         if !entry.queues.contains(&queue) {
             entry.queues.push(queue);
         }
-        let found = entry.fired & wanted;
+        let found = entry.fired.ready & wanted;
         if found != 0 {
-            entry.fired &= !found;
-            return found;
+            entry.fired.ready &= !found;
+            return Found { ready: found, turn: entry.fired.turn };
         }
         let directions = [(ready::READ, Readiness::Read), (ready::WRITE, Readiness::Write)];
         let events = directions.iter().filter(|(bit, _)| wanted & bit != 0).map(|(_, readiness)| event_of(*readiness));
         let events = events.fold(entry.events, |all, events| all | events);
         if entry.events == events {
-            return 0;
+            return Found::default();
         }
         entry.events = events;
         // It was closed meanwhile, if this fails.
         let _ = self.control(libc::EPOLL_CTL_MOD, descriptor, events, descriptor as u64);
-        WATCHED_NOW
+        Found { ready: WATCHED_NOW, turn: 0 }
     }
 
     /// A queue is about to look at its descriptors: what has happened so far it sees.
@@ -239,7 +242,10 @@ impl Poller {
         if entry.queues.is_empty() {
             return Vec::new();
         }
-        entry.fired |= if read { ready::READ } else { 0 } | if write { ready::WRITE } else { 0 };
+        if entry.fired.ready == 0 {
+            entry.fired.turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        }
+        entry.fired.ready |= if read { ready::READ } else { 0 } | if write { ready::WRITE } else { 0 };
         self.due.lock().expect("due").extend(&entry.queues);
         entry.queues.clone()
     }
@@ -323,6 +329,26 @@ mod tests {
         assert!(keys(&poller, 0).contains(&read), "the end is something to read");
         poller.remove(descriptor);
         assert_eq!(keys(&poller, 0), NONE);
+    }
+
+    #[test]
+    fn what_comes_first_has_the_first_turn() {
+        const QUEUE: u64 = 7;
+        let poller = Poller::new(EpollSet::create().expect("epoll instances").sockets).expect("a poller");
+        let mut pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().expect("a pair")).collect();
+        let descriptors: Vec<_> = pairs.iter().map(|(here, _)| here.as_raw_fd()).collect();
+        for descriptor in &descriptors {
+            poller.add(*descriptor).expect("entered");
+            assert_eq!(poller.watch(*descriptor, ready::READ, QUEUE), Found { ready: WATCHED_NOW, turn: 0 });
+        }
+        for at in [1, 2, 0] {
+            pairs[at].1.write_all(b"x").expect("written");
+        }
+        assert!(keys(&poller, u64::MAX - 1).contains(&QUEUE));
+        let found: Vec<_> =
+            descriptors.iter().map(|descriptor| poller.watch(*descriptor, ready::READ, QUEUE)).collect();
+        assert!(found.iter().all(|found| found.ready == ready::READ), "{found:?}");
+        assert_eq!(found.iter().map(|found| found.turn).collect::<Vec<_>>(), [2, 0, 1]);
     }
 
     #[test]

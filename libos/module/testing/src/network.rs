@@ -8,8 +8,8 @@ use crate::services::{Services, shared};
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{
-    NetworkKind, NetworkServices, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown,
-    TapConfig,
+    Found, NetworkKind, NetworkServices, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption,
+    SocketShutdown, TapConfig,
 };
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -101,8 +101,8 @@ impl NetworkServices for Services {
     unsafe extern "C" fn wait(_: *mut c_void, _: *mut Call, _: SocketHandle, _: Readiness, _: u64) {}
 
     // There are no kernel sockets.
-    unsafe extern "C" fn watch(_: *mut c_void, _: SocketHandle, _: u32, _: u64) -> u32 {
-        0
+    unsafe extern "C" fn watch(_: *mut c_void, _: SocketHandle, _: u32, _: u64) -> Found {
+        Found::default()
     }
 
     unsafe extern "C" fn settle(_: *mut c_void, _: u64) {}

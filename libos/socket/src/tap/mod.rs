@@ -25,7 +25,9 @@ use core::task::Waker;
 use ends::End;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
-use monohull_abi::network::{Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, ready};
+use monohull_abi::network::{
+    Found, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption, SocketShutdown, ready,
+};
 use monohull_abi::user::CheckedSlice;
 use monohull_module::{FutexMutex, FutexMutexGuard, HostRef};
 use names::Asker;
@@ -326,7 +328,7 @@ impl Network for Tap {
         }
     }
 
-    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+    fn watch(&self, socket: SocketHandle, wanted: u32, queue: u64) -> Found {
         let mut stack = self.enter();
         {
             let mut watchers = self.watchers.lock();
@@ -335,10 +337,11 @@ impl Network for Tap {
                 queues.push(queue);
             }
         }
-        let mut found = 0;
+        // The stack does not say which came first.
+        let mut found = Found::default();
         for (bit, readiness) in [(ready::READ, Readiness::Read), (ready::WRITE, Readiness::Write)] {
             if wanted & bit != 0 && stack.watch(socket, readiness) {
-                found |= bit;
+                found.ready |= bit;
             }
         }
         found

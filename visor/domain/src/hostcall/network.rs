@@ -16,7 +16,7 @@ use crate::this_thread;
 use monohull_abi::Errno;
 use monohull_abi::module::Call;
 use monohull_abi::network::{
-    DATAGRAM_MAX, NetworkKind, NetworkServices, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption,
+    DATAGRAM_MAX, Found, NetworkKind, NetworkServices, Readiness, SocketAddress, SocketEnd, SocketHandle, SocketOption,
     SocketShutdown, TapConfig,
 };
 use monohull_network::{Client, Network, Tap, errno_of};
@@ -453,10 +453,10 @@ impl NetworkServices for Services {
         }
     }
 
-    unsafe extern "C" fn watch(domain: *mut c_void, socket: SocketHandle, wanted: u32, queue: u64) -> u32 {
+    unsafe extern "C" fn watch(domain: *mut c_void, socket: SocketHandle, wanted: u32, queue: u64) -> Found {
         // SAFETY: see `shared`.
         let domain = unsafe { shared(domain) };
-        domain.sched.poller().map_or(0, |poller| poller.watch(socket as RawFd, wanted, queue))
+        domain.sched.poller().map(|poller| poller.watch(socket as RawFd, wanted, queue)).unwrap_or_default()
     }
 
     unsafe extern "C" fn settle(domain: *mut c_void, queue: u64) {
