@@ -397,6 +397,33 @@ fn sleepers_have_no_more_memory_than_they_may() {
     assert!(metric(&server, "resident_bytes") <= high);
 }
 
+/// A process ends when it has stayed for long at one wait. The event that comes then is taken from the checkpoint.
+#[test]
+fn one_that_has_stayed_for_long_is_ended_unless_it_is_due_soon() {
+    let server = start_with(&["--resident-idle", "2s"]);
+    let called = server.post("/invoke/naps", b"").expect(202);
+    ends_with(&server, &called.headers["location"], "2 naps, 5 letters, map true, thread true, time true\n");
+    let (in_place, restored) = wakes(&server);
+    assert!(in_place >= 1 && restored == 0, "{in_place} {restored}");
+    assert_eq!(evictions(&server, "idle"), 0, "it was due soon each time");
+
+    let location = begin(&server, "one");
+    eventually("it is ended", || evictions(&server, "idle") == 1);
+    assert_eq!((residents(&server), metric(&server, "resident_bytes"), processes(&server, 0)), (0, 0, Vec::new()));
+    assert_eq!(shown(&server, &location)["status"], "suspended");
+    send(&server, &location, "a", "1");
+    waits_for(&server, &location, "b");
+    assert_eq!(wakes(&server), (in_place, 1));
+    // The process in which it was restored stays for as long.
+    eventually("it is ended", || evictions(&server, "idle") == 2);
+    send(&server, &location, "b", "2");
+    waits_for(&server, &location, "c");
+    assert_eq!(wakes(&server), (in_place, 2));
+    send(&server, &location, "c", "3");
+    ends_with(&server, &location, "a: 1\nb: 2\nc: 3\n");
+    assert_eq!(["number", "memory", "died", "changed"].map(|reason| evictions(&server, reason)), [0; 4]);
+}
+
 /// Each wait ends the process of another one, while events come for all of them.
 #[test]
 fn events_that_come_while_processes_are_ended_are_taken_once() {
@@ -452,10 +479,14 @@ fn a_call_that_waits_for_an_event_is_due_when_that_comes() {
 
 #[test]
 fn bounds_that_make_no_sense_are_refused() {
-    for (bounds, why) in
-        [("2MiB..1MiB", "LOW is more than HIGH"), ("1MiB", "expected LOW..HIGH"), ("1..2", "expected LOW")]
-    {
-        let server = Command::new(env!("CARGO_BIN_EXE_monohull")).args(["serve", "--resident-memory", bounds]).output();
+    for (option, bounds, why) in [
+        ("--resident-memory", "2MiB..1MiB", "LOW is more than HIGH"),
+        ("--resident-memory", "1MiB", "expected LOW..HIGH"),
+        ("--resident-memory", "1..2", "expected LOW"),
+        ("--resident-idle", "0", "expected a time"),
+        ("--resident-idle", "0s", "expected a time"),
+    ] {
+        let server = Command::new(env!("CARGO_BIN_EXE_monohull")).args(["serve", option, bounds]).output();
         let server = server.expect("it runs");
         assert_eq!(server.status.code(), Some(2));
         let said = String::from_utf8_lossy(&server.stderr).into_owned();

@@ -85,6 +85,9 @@ pub(super) struct Serve {
     /// The most such processes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = number(usual().residence.map_or(1, |most| most.number)))]
     residents: u16,
+    /// How long such a process stays at one wait; one whose time is due within as long again stays until then
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value_t = Time(usual().residence.map_or(Duration::MAX, |most| most.idle)))]
+    resident_idle: Time,
     /// Durable invocations and asynchronous calls that have not ended; more are answered 429
     #[arg(long, value_name = "N", default_value_t = usual().durable)]
     max_durable: u64,
@@ -245,7 +248,10 @@ impl Serve {
             template_bytes: self.template_bytes.0,
             timeout: self.timeout.0,
             suspend: self.suspend.0,
-            residence: self.resident_memory.bounds(self.residents.into()).filter(|_| self.suspend.0.is_some()),
+            residence: self
+                .resident_memory
+                .bounds(self.residents.into(), self.resident_idle.0)
+                .filter(|_| self.suspend.0.is_some()),
             durable: self.max_durable,
             drain: self.drain.0,
             idle: self.exit_when_idle.map(|time| time.0),
@@ -346,8 +352,8 @@ impl Watermarks {
         Watermarks(usual().residence.map(|usual| (usual.low, usual.high)))
     }
 
-    fn bounds(self, number: usize) -> Option<Residence> {
-        self.0.map(|(low, high)| Residence { low, high, number })
+    fn bounds(self, number: usize, idle: Duration) -> Option<Residence> {
+        self.0.map(|(low, high)| Residence { low, high, number, idle })
     }
 }
 

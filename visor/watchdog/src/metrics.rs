@@ -345,7 +345,7 @@ impl Metrics {
         );
         r.register(
             "resident_evictions",
-            "Such processes that were ended, by reason: their `memory` or `number`, they `died`, or the invocation was `changed`",
+            "Such processes that were ended, by reason: their `memory` or `number`, they were `idle`, they `died`, or the invocation was `changed`",
             self.evictions.clone(),
         );
         r.register(
@@ -475,7 +475,7 @@ impl Metrics {
     }
 
     /// Counts processes that stayed with waiting invocations and were ended.
-    pub(crate) fn residents_ended(&self, ended: [(&'static str, u64); 4]) {
+    pub(crate) fn residents_ended(&self, ended: [(&'static str, u64); 5]) {
         for (reason, count) in ended.into_iter().filter(|(_, count)| *count > 0) {
             self.evictions.get_or_create(&ByReason { reason }).inc_by(count);
         }

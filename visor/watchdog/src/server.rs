@@ -42,7 +42,7 @@ use crate::idle::NextDue;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::kept::KeptWorkers;
-use crate::invocations::ledger::Ledger;
+use crate::invocations::ledger::{Ledger, now};
 use crate::invocations::redact::Secrets;
 use crate::invocations::residents::Residents;
 use crate::invocations::templates::Templates;
@@ -340,7 +340,7 @@ impl Watchdog {
             }
             self.kept.sweep();
             let watchdog = self.clone();
-            let _ = spawn_blocking(move || watchdog.count_ended(watchdog.residents.sweep())).await;
+            let _ = spawn_blocking(move || watchdog.count_ended(watchdog.residents.sweep(now()))).await;
             self.templates.sweep();
         }
     }

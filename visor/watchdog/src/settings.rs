@@ -71,7 +71,8 @@ pub struct Settings {
     pub suspend: Option<Duration>,
     /// How much memory processes have that stay with durable invocations which wait, so that these go on without being restored. Default:
     /// as many as templates of functions may have, and a quarter less after the first have been ended, so that not each further one ends
-    /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. `None`: none stays.
+    /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. One stays for a minute at a wait: what is
+    /// answered by a program, or by a person who is at it, is answered by then, and otherwise a restore of some milliseconds is no matter. `None`: none stays.
     pub residence: Option<Residence>,
     /// The most durable invocations that have not ended. Default: 100 000. Each takes some kilobytes on the disk, or as
     /// much memory as it has. Beyond it no asynchronous call is accepted, and another call ends when it comes to wait.
@@ -110,6 +111,8 @@ pub struct Residence {
     pub high: u64,
     /// The most processes.
     pub number: usize,
+    /// How long one stays at one wait, unless that is over within as long again.
+    pub idle: Duration,
 }
 
 /// Where to listen.
@@ -157,7 +160,7 @@ impl Settings {
             template_bytes: 256 << 20,
             timeout: Duration::from_secs(60),
             suspend: Some(Duration::from_secs(1)),
-            residence: Some(Residence { low: 192 << 20, high: 256 << 20, number: 256 }),
+            residence: Some(Residence { low: 192 << 20, high: 256 << 20, number: 256, idle: Duration::from_secs(60) }),
             durable: 100_000,
             drain: Duration::from_secs(25),
             idle: None,

@@ -46,13 +46,15 @@ impl Watchdog {
         commit: &Commit,
         (ready, document, copy, deadline, base): (&Arc<Ready>, &Bytes, (u32, u32), Deadline, Option<Base>),
     ) -> Option<WaitOf> {
-        let Commit::Suspended { checkpoint, .. } = commit else { return None };
+        let Commit::Suspended { checkpoint, due, .. } = commit else { return None };
         let keeps_deadline = deadline.is_kept()?;
         let process = process.filter(|_| !self.is_ending())?;
         let Held { id, epoch } = held.clone();
         let of = WaitOf { id, epoch, generation, checkpoint: checkpoint.file.clone(), start: start.into() };
         let (ready, document) = (ready.clone(), document.clone());
-        let resident = Resident { of: of.clone(), process, ready, document, copy, keeps_deadline, base, since };
+        let (waits_since, due) = (std::time::Instant::now(), *due);
+        let resident =
+            Resident { of: of.clone(), process, ready, document, copy, keeps_deadline, base, since, waits_since, due };
         self.count_ended(self.residents.put(resident));
         Some(of)
     }
@@ -73,8 +75,9 @@ impl Watchdog {
     }
 
     pub(crate) fn count_ended(&self, ended: Ended) {
-        let Ended { number, memory, died, changed } = ended;
-        self.metrics.residents_ended([("number", number), ("memory", memory), ("died", died), ("changed", changed)]);
+        let Ended { number, memory, idle, died, changed } = ended;
+        let by_reason = [("number", number), ("memory", memory), ("idle", idle), ("died", died), ("changed", changed)];
+        self.metrics.residents_ended(by_reason);
     }
 
     /// The process that has stayed with a claimed invocation, if there is one. What is wrong with the invocation's row, its checkpoint tells.

@@ -5,6 +5,8 @@
 //!                          ended first: until the low watermark, once all have more memory than the high one
 //! ```
 //!
+//! One that has stayed for long at one wait is ended by a sweep: what it has in memory may never be needed, and its checkpoint serves as well.
+//!
 //! Bounds of memory are looked at once the commit is made: to ask for the memory of a process takes some hundred microseconds. So that of one which was looked at a
 //! moment ago counts as it was then, until a sweep.
 //!
@@ -89,6 +91,18 @@ pub(crate) struct Resident<P> {
     pub(crate) base: Option<Base>,
     /// What it has of secrets and grants was read after that.
     pub(crate) since: Instant,
+    /// When it came to the wait.
+    pub(crate) waits_since: Instant,
+    /// When the wait is over by itself (ns since 1970).
+    pub(crate) due: Option<u64>,
+}
+
+impl<P> Resident<P> {
+    /// Whether it has stayed for longer than it may. One that goes on within the same time again need not be restored for that.
+    fn is_idle(&self, idle: Duration, now: u64) -> bool {
+        let soon = now.saturating_add(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
+        self.waits_since.elapsed() >= idle && self.due.is_none_or(|due| due > soon)
+    }
 }
 
 /// Why processes were ended.
@@ -98,6 +112,8 @@ pub(crate) struct Ended {
     pub(crate) number: u64,
     /// They had too much memory.
     pub(crate) memory: u64,
+    /// They had stayed for long at one wait.
+    pub(crate) idle: u64,
     /// They had ended by themselves, had spoken, or did not stand still.
     pub(crate) died: u64,
     /// Their invocations were changed.
@@ -245,21 +261,25 @@ impl<P: Process> Residents<P> {
         Ended { changed: found.is_some().into(), ..Ended::default() }
     }
 
-    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still. Those that were not looked at since they wait are
-    /// looked at.
-    pub(crate) fn sweep(&self) -> Ended {
+    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still, and those that have stayed for long. Those that were
+    /// not looked at since they wait are looked at.
+    pub(crate) fn sweep(&self, now: u64) -> Ended {
+        let Some(bounds) = &self.bounds else { return Ended::default() };
         let mut held = self.lock();
         let rests = |(resident, looked): &(Resident<P>, Looked)| {
             resident.process.is_there()
                 && looked.ticks.is_none_or(|ticks| resident.process.processor_ticks() <= ticks + TICKS_MAX)
         };
-        let gone: Vec<u64> = held.by_use.iter().filter(|(_, held)| !rests(held)).map(|(used, _)| *used).collect();
-        let gone: Vec<_> = gone.into_iter().filter_map(|used| held.remove(used)).collect();
+        let died = held.remove_if(|held| !rests(held));
+        let idle = held.remove_if(|(resident, _)| resident.is_idle(bounds.idle, now));
         let is_unseen = |(_, looked): &&(Resident<P>, Looked)| looked.ticks.is_none();
         let unseen: Vec<_> = held.by_use.values().filter(is_unseen).map(|(resident, _)| resident.of.clone()).collect();
+        // Processes are killed without the lock.
         drop(held);
+        let gone = Ended { died: died.len() as u64, idle: idle.len() as u64, ..Ended::default() };
+        drop((died, idle));
         let memory = unseen.iter().map(|wait| self.look(wait, Duration::ZERO).memory).sum();
-        Ended { died: gone.len() as u64, memory, ..Ended::default() }
+        Ended { memory, ..gone }
     }
 
     /// Whether all were ended after `since`: what has been read before that must not be used any longer.
@@ -331,6 +351,12 @@ impl<P: Process> Held<P> {
         self.by_id.remove(&resident.of.id);
         self.bytes -= looked.bytes;
         Some(resident)
+    }
+
+    /// Takes those of which this is true.
+    fn remove_if(&mut self, is_one: impl Fn(&(Resident<P>, Looked)) -> bool) -> Vec<Resident<P>> {
+        let found: Vec<u64> = self.by_use.iter().filter(|(_, held)| is_one(held)).map(|(used, _)| *used).collect();
+        found.into_iter().filter_map(|used| self.remove(used)).collect()
     }
 
     /// Takes the one that was not used for longest.

@@ -4,6 +4,10 @@ use super::*;
 use monohull_durable::{Checkpoint, Held as Right};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+const IDLE: Duration = Duration::from_secs(60);
+/// The wall clock of sweeps (ns since 1970).
+const NOW: u64 = 1_000_000_000_000;
+
 /// A process with so much memory, which counts its end.
 struct Fake {
     memory: Arc<AtomicU64>,
@@ -55,7 +59,7 @@ impl Test {
         let text = r#"{"name":"w","functions":{"f":{"image":"f.so"}},"steps":[{"name":"s","function":"f"}]}"#;
         let plan = monohull_workflow::load_str(std::path::Path::new("w.json"), text).expect("a workflow");
         let ready = Arc::new(Ready::of_parts(Arc::new(plan), Vec::new(), 1));
-        let residents = Residents::new(Some(Residence { low, high, number }));
+        let residents = Residents::new(Some(Residence { low, high, number, idle: IDLE }));
         Test { residents, ticks: Arc::default(), ends: Arc::default(), ready }
     }
 
@@ -64,6 +68,12 @@ impl Test {
     }
 
     fn put_since(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool, since: Instant) -> Ended {
+        let put = self.residents.put(Resident { since, ..self.resident(of.clone(), memory, is_there) });
+        Ended { memory: self.residents.weigh(&of).memory, ..put }
+    }
+
+    /// A process that comes to its wait now, which has no time.
+    fn resident(&self, of: WaitOf, memory: Arc<AtomicU64>, is_there: bool) -> Resident<Fake> {
         let process = Fake {
             seen: None,
             memory,
@@ -72,17 +82,26 @@ impl Test {
             ends: self.ends.clone(),
             name: of.id.to_string(),
         };
-        let put = self.residents.put(Resident {
-            of: of.clone(),
+        let now = Instant::now();
+        Resident {
+            of,
             process,
             ready: self.ready.clone(),
             document: Bytes::new(),
             copy: (0, 0),
             keeps_deadline: true,
             base: None,
-            since,
-        });
-        Ended { memory: self.residents.weigh(&of).memory, ..put }
+            since: now,
+            waits_since: now,
+            due: None,
+        }
+    }
+
+    /// Keeps a process that came to its wait so long ago.
+    fn put_before(&self, name: &str, ago: Duration, due: Option<u64>) {
+        let waits_since = Instant::now().checked_sub(ago).expect("the host has run for longer");
+        let resident = self.resident(wait(name), Arc::new(1.into()), true);
+        assert_eq!(self.residents.put(Resident { waits_since, due, ..resident }), Ended::default());
     }
 
     fn put(&self, name: &str, memory: u64) -> Ended {
@@ -202,10 +221,10 @@ fn one_that_does_not_stand_still_is_ended() {
     test.ticks.store(1000, Ordering::Relaxed);
     test.put("a", 1);
     test.ticks.store(1000 + TICKS_MAX, Ordering::Relaxed);
-    assert_eq!(test.residents.sweep(), Ended::default());
+    assert_eq!(test.residents.sweep(NOW), Ended::default());
     test.put("b", 1);
     test.ticks.store(1001 + TICKS_MAX, Ordering::Relaxed);
-    assert_eq!(test.residents.sweep(), Ended { died: 1, ..Ended::default() });
+    assert_eq!(test.residents.sweep(NOW), Ended { died: 1, ..Ended::default() });
     assert_eq!((test.ends(), test.residents.totals()), (vec!["a".to_owned()], (1, 1)));
 }
 
@@ -219,7 +238,7 @@ fn one_that_goes_on_again_at_once_is_looked_at_by_the_next_sweep() {
     assert_eq!(test.residents.put(again.expect("it is there")), Ended::default());
     assert_eq!(test.residents.weigh(&wait("a")), Ended::default());
     assert_eq!((test.residents.totals(), test.ends()), ((1, 50), vec![]), "as it was a moment ago");
-    assert_eq!(test.residents.sweep(), Ended { memory: 1, ..Ended::default() });
+    assert_eq!(test.residents.sweep(NOW), Ended { memory: 1, ..Ended::default() });
     assert_eq!((test.residents.totals(), test.ends()), ((0, 0), vec!["a".to_owned()]));
 }
 
@@ -253,13 +272,42 @@ fn memory_as_it_was_a_moment_ago_is_looked_at_before_processes_are_ended_for_it(
 }
 
 #[test]
+fn one_that_has_stayed_for_long_is_ended_by_a_sweep() {
+    let test = Test::new(100, 100, 10);
+    let late = NOW + 2 * IDLE.as_nanos() as u64;
+    test.put_before("event", IDLE, None);
+    test.put_before("timer", IDLE, Some(late));
+    test.put_before("new", IDLE / 2, None);
+    assert_eq!(test.residents.sweep(NOW), Ended { idle: 2, ..Ended::default() });
+    assert_eq!((test.ends(), test.residents.totals()), (vec!["event".to_owned(), "timer".to_owned()], (1, 1)));
+    assert!(test.residents.take(&claim("event")).0.is_none(), "it is restored");
+    // It stays for as long at each of its waits.
+    test.put("new", 1);
+    test.ends();
+    assert_eq!((test.residents.sweep(NOW), test.ends()), (Ended::default(), vec![]));
+}
+
+#[test]
+fn one_that_is_due_soon_stays_until_then() {
+    let test = Test::new(100, 100, 10);
+    let soon = NOW + IDLE.as_nanos() as u64;
+    test.put_before("soon", IDLE, Some(soon));
+    test.put_before("later", IDLE, Some(soon + 1));
+    test.put_before("overdue", IDLE, Some(NOW - 1));
+    assert_eq!(test.residents.sweep(NOW), Ended { idle: 1, ..Ended::default() });
+    assert_eq!((test.ends(), test.residents.totals().0), (vec!["later".to_owned()], 2));
+    // An event may make it go on before.
+    assert!(test.residents.take(&claim("soon")).0.is_some());
+}
+
+#[test]
 fn one_that_has_died_or_whose_invocation_changes_is_given_up() {
     let test = Test::new(100, 100, 10);
     test.put_with(wait("a"), Arc::default(), false);
     assert_eq!(test.residents.take(&claim("a")).1, Ended { died: 1, ..Ended::default() });
     test.put_with(wait("a"), Arc::default(), false);
     test.put("b", 1);
-    assert_eq!((test.residents.sweep().died, test.residents.totals()), (1, (1, 1)));
+    assert_eq!((test.residents.sweep(NOW).died, test.residents.totals()), (1, (1, 1)));
     assert_eq!(test.residents.end(&wait("c").id), Ended::default());
     let later = WaitOf { generation: 3, ..wait("b") };
     assert_eq!(test.residents.end_of(&later), Ended::default(), "it has come to another wait");
