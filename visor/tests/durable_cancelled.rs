@@ -87,6 +87,32 @@ fn one_that_obeys_is_cancelled_without_outputs() {
     }
 }
 
+/// Those that wait for something else go on to their ends.
+#[test]
+fn each_function_that_waits_for_it_is_told() {
+    let waits = |events: &[&str], fills: &str| json!({ "events": events, "fills": fills });
+    let folder = workflow(&json!([
+        step("one", &[], waits(&["cancel:"], "result")),
+        step("two", &[], waits(&["cancel:"], "two")),
+        step("undoes", &[], waits(&["cancel:", "undone"], "undone")),
+        step("other", &[], waits(&["b"], "other")),
+    ]));
+    let path = folder.path();
+    start(path);
+    exits(path, &["cancel", "one"], 0);
+    exits(path, &["wake"], 0);
+    let shown = json_of(path, &["show", "one"], 0);
+    let waiting = shown["waiting_for"].as_array().expect("waits").iter().map(|wait| wait["event"].as_str());
+    assert_eq!(waiting.collect::<Vec<_>>(), [Some("undone"), Some("b")], "{shown:#}");
+    for event in ["undone", "b"] {
+        exits(path, &["send", "one", event], 0);
+    }
+    exits(path, &["wake"], 0);
+    let report = has_obeyed(path);
+    let expected = [("one", "done", 1), ("two", "done", 1), ("undoes", "done", 1), ("other", "done", 1)];
+    assert_eq!(statuses(&report), expected);
+}
+
 /// A copy, and what is taken back, know what their memory knows.
 #[test]
 fn a_copy_of_one_that_obeys_obeys() {

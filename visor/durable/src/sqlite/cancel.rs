@@ -5,7 +5,8 @@
 //!           └─ it does not ──────────────▶ cancelled, and no code of it runs any more
 //! ```
 //!
-//! The event has a key that no sender's has. So it is remembered once it was taken, and the same again does not end what is being undone.
+//! There is an event for each instance that waits. The first of them has a key that no sender's has. So it is remembered once it was taken, and the
+//! same again does not end what is being undone.
 
 use super::encrypted::digest as kept_digest;
 use super::{Sqlite, mail};
@@ -13,8 +14,9 @@ use crate::meta::MetaError;
 use crate::{Invocation, InvocationId, Status};
 use monohull_abi::event::CANCEL_EVENT;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
 
-/// The key of the event. Those of senders have a byte and more.
+/// The key of the first event. Those of senders have a byte and more.
 const KEY: &str = "";
 
 /// Tells an invocation that it is to end, if it waits for that; whether it is told now, or was before.
@@ -26,11 +28,12 @@ pub(super) fn tell(connection: &Connection, row: &Invocation, now: u64) -> Resul
     if told(connection, &row.id)?.is_some() {
         return Ok(true);
     }
-    let waits_for_it = row.waits.iter().any(|wait| wait.event.as_deref() == Some(CANCEL_EVENT));
-    if waits_for_it {
-        mail::deliver_with_key(connection, &row.id, CANCEL_EVENT, &[], Some(KEY), now)?;
+    let waits = row.waits.iter().filter(|wait| wait.event.as_deref() == Some(CANCEL_EVENT));
+    let waiting: BTreeSet<_> = waits.map(|wait| (&wait.step, wait.instance)).collect();
+    if !waiting.is_empty() {
+        mail::deliver_for_each(connection, &row.id, CANCEL_EVENT, (waiting.len(), KEY), now)?;
     }
-    Ok(waits_for_it)
+    Ok(!waiting.is_empty())
 }
 
 impl Sqlite {
@@ -48,9 +51,8 @@ pub(super) fn has_obeyed(connection: &Connection, id: &InvocationId, reported: b
 
 /// It has been taken back: what it was told then does not count.
 pub(super) fn forget(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
-    let key = kept_digest(connection, "key", KEY.to_owned())?;
-    let mut change = connection.prepare_cached("DELETE FROM mail WHERE invocation = ?1 AND key = ?2")?;
-    change.execute(params![id.as_str(), key])?;
+    let mut change = connection.prepare_cached("DELETE FROM mail WHERE invocation = ?1 AND name = ?2")?;
+    change.execute(params![id.as_str(), CANCEL_EVENT])?;
     Ok(())
 }
 
@@ -70,8 +72,19 @@ mod tests {
 
     /// Waits for an event, or for a time, with what it has taken.
     fn wait(meta: &mut Sqlite, claim: &Claim, event: Option<&str>, taken: Vec<u64>) {
-        let event = event.map(str::to_owned);
-        let waits = vec![Wait { step: "s".to_owned(), instance: 0, what: "a wait".to_owned(), until: None, event }];
+        wait_in(meta, claim, &[(0, event)], taken);
+    }
+
+    /// The same of these instances.
+    fn wait_in(meta: &mut Sqlite, claim: &Claim, instances: &[(u32, Option<&str>)], taken: Vec<u64>) {
+        let wait = |(instance, event): &(u32, Option<&str>)| Wait {
+            step: "s".to_owned(),
+            instance: *instance,
+            what: "a wait".to_owned(),
+            until: None,
+            event: event.map(str::to_owned),
+        };
+        let waits = instances.iter().map(wait).collect();
         let checkpoint = Checkpoint { file: format!("one.{}.checkpoint", claim.held.epoch), bytes: 1 };
         let commit =
             Commit::Suspended { checkpoint, parent: None, due: None, waits, taken, published: Default::default() };
@@ -108,6 +121,30 @@ mod tests {
             assert_eq!(cancel(&mut meta), Controlled::Told(Status::Running));
             assert_eq!(end(&mut meta, &last, well, false), status);
         }
+    }
+
+    #[test]
+    fn each_instance_that_waits_for_it_is_told() {
+        let (_folder, mut meta, first) = claimed();
+        let told = Some(CANCEL_EVENT);
+        wait_in(
+            &mut meta,
+            &first,
+            &[(0, told), (0, Some("paid")), (1, Some("paid")), (2, told), (3, None)],
+            Vec::new(),
+        );
+        assert_eq!(cancel(&mut meta), Controlled::Told(Status::Suspended));
+        assert_eq!(cancel(&mut meta), Controlled::Told(Status::Suspended));
+        let next = claim(&mut meta);
+        let mail = meta.mail(&next.held, 0).expect("it is ours");
+        assert_eq!(mail.iter().map(|mail| mail.name.as_str()).collect::<Vec<_>>(), [CANCEL_EVENT; 2]);
+        // One of them undoes what it has done and waits, and the other has not run yet.
+        wait_in(&mut meta, &next, &[(0, Some("refunded")), (2, told)], vec![mail[0].number]);
+        assert_eq!(cancel(&mut meta), Controlled::Told(Status::Suspended), "it is not disturbed");
+        let last = claim(&mut meta);
+        assert_eq!(meta.mail(&last.held, 0).expect("it is ours"), mail[1..]);
+        assert_eq!(end(&mut meta, &last, true, false), Status::Cancelled);
+        assert_eq!(meta.mail_count(&one()).expect("read"), 0);
     }
 
     /// Makes it due.

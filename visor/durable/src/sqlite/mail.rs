@@ -9,6 +9,7 @@ use crate::{ExportedMail, Invocation, InvocationId, Status, Wait, Woken};
 use monohull_abi::event::{EVENT_BYTES_MAX, is_event_name};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
+use std::iter;
 
 /// `bytes` is NULL once the event was taken. `digest` is that of name and bytes, if there is a key.
 pub(super) const SCHEMA: &str = "
@@ -71,16 +72,27 @@ pub(super) fn deliver(
     bytes: &[u8],
     now: u64,
 ) -> Result<(), MetaError> {
-    deliver_with_key(connection, id, name, bytes, None, now)
+    deliver_all(connection, id, name, (bytes, &[None]), now)
 }
 
-/// The same of one that is remembered once it was taken: by a key that it has alone.
-pub(super) fn deliver_with_key(
+/// The same of so many empty ones. The first is remembered once it was taken: by a key that it has alone.
+pub(super) fn deliver_for_each(
     connection: &Connection,
     id: &InvocationId,
     name: &str,
-    bytes: &[u8],
-    key: Option<&str>,
+    (count, key): (usize, &str),
+    now: u64,
+) -> Result<(), MetaError> {
+    let keys: Vec<_> = iter::once(Some(key)).chain(iter::repeat(None)).take(count).collect();
+    deliver_all(connection, id, name, (&[], &keys), now)
+}
+
+/// One with each of these keys.
+fn deliver_all(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    (bytes, keys): (&[u8], &[Option<&str>]),
     now: u64,
 ) -> Result<(), MetaError> {
     let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
@@ -90,12 +102,14 @@ pub(super) fn deliver_with_key(
     if waits {
         return Ok(());
     }
-    let key = key.map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
-    // What is found by a key has a digest.
-    let digest = key.as_ref().map(|_| kept_digest(connection, "event", Vec::new())).transpose()?;
-    connection
-        .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
-        .execute(params![id.as_str(), name, bytes, key, digest])?;
+    for key in keys {
+        let key = key.map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
+        // What is found by a key has a digest.
+        let digest = key.as_ref().map(|_| kept_digest(connection, "event", Vec::new())).transpose()?;
+        connection
+            .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
+            .execute(params![id.as_str(), name, bytes, key, digest])?;
+    }
     arrived(connection, row, name, now)
 }
 

@@ -6,7 +6,7 @@ use monohull_durable::{
     Invocation, InvocationId, Kept, Lineage, Listed, Lost, MAIL_BYTES_MAX, MAIL_MAX, Mail, Meta, MetaError,
     NewInvocation, NewMail, Output, Schedule, ScheduleName, Sent, Started, Status, Want, Woken,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::model_children::Known;
 
@@ -187,9 +187,13 @@ impl Model {
         let row = &self.rows[id];
         let listens = matches!(row.status, Status::Suspended | Status::Running);
         let is_told = self.told_to_end(id).is_some();
-        let is_new = listens && !is_told && awaits(row, CANCEL_EVENT);
-        if is_new {
-            self.keep_mail(id, CANCEL_EVENT, &[], Some(""), now);
+        let waits = row.waits.iter().filter(|wait| wait.event.as_deref() == Some(CANCEL_EVENT));
+        let waiting: BTreeSet<_> = waits.map(|wait| (wait.step.clone(), wait.instance)).collect();
+        let is_new = listens && !is_told && !waiting.is_empty();
+        if is_new && !Model::waiting(&self.mail, id).any(|mail| mail.name == CANCEL_EVENT) {
+            for number in 0..waiting.len() {
+                self.keep_mail(id, CANCEL_EVENT, &[], (number == 0).then_some(""), now);
+            }
         }
         is_new || listens && is_told
     }
@@ -202,7 +206,7 @@ impl Model {
 
     /// What it was told does not count any more.
     pub(crate) fn forget_to_end(&mut self, id: &InvocationId) {
-        self.mail.retain(|letter| letter.to != *id || letter.key.as_deref() != Some(""));
+        self.mail.retain(|letter| letter.to != *id || letter.mail.name != CANCEL_EVENT);
     }
 
     fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {

@@ -205,15 +205,24 @@ fn parent_of(checkpoint: &Checkpoint) -> Option<Checkpoint> {
 fn waiting(goes_on: impl Strategy<Value = bool>) -> impl Strategy<Value = Commit> {
     let until = prop::option::of(0..60u64);
     let event = prop::option::weighted(0.8, prop::sample::select([&EVENTS[..], &TOLD[..], &[CANCEL_EVENT]].concat()));
-    let wait = (until.clone(), event).prop_map(|(until, event)| Wait {
+    let wait = (until.clone(), event, 3..5u32).prop_map(|(until, event, instance)| Wait {
         step: "s \"x\"".into(),
-        instance: 3,
+        instance,
         what: "a sleep".into(),
         until,
         event: event.map(str::to_owned),
     });
+    // Two instances that are told to end.
+    let both = [3, 4].map(|instance| Wait {
+        step: "s".into(),
+        instance,
+        what: "to be cancelled".into(),
+        until: None,
+        event: Some(CANCEL_EVENT.to_owned()),
+    });
+    let waits = prop_oneof![9 => prop::collection::vec(wait, 0..3), 1 => Just(both.to_vec())];
     let taken = prop::collection::vec(0..8u64, 0..5);
-    (checkpoint(), until, prop::collection::vec(wait, 0..3), taken, published(), goes_on).prop_map(
+    (checkpoint(), until, waits, taken, published(), goes_on).prop_map(
         |(checkpoint, due, waits, taken, published, goes_on)| {
             let parent = parent_of(&checkpoint);
             match goes_on {
