@@ -71,8 +71,9 @@ pub struct Settings {
     pub suspend: Option<Duration>,
     /// How much memory processes have that stay with durable invocations which wait, so that these go on without being restored. Default:
     /// as many as templates of functions may have, and a quarter less after the first have been ended, so that not each further one ends
-    /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. One stays for a minute at a wait: what is
-    /// answered by a program, or by a person who is at it, is answered by then, and otherwise a restore of some milliseconds is no matter. `None`: none stays.
+    /// another; 256 processes, since each also takes some descriptors and, where there are control groups, one of them. One stays
+    /// for a minute at a wait: what a program answers, or a person who is at it, is answered by then, and a restore of some milliseconds is no
+    /// matter later. `None`: none stays.
     pub residence: Option<Residence>,
     /// The most durable invocations that have not ended. Default: 100 000. Each takes some kilobytes on the disk, or as
     /// much memory as it has. Beyond it no asynchronous call is accepted, and another call ends when it comes to wait.

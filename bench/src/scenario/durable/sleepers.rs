@@ -13,8 +13,8 @@ const ALLOWED: f64 = 64.0 * 1024.0;
 const ALLOWED_COMPRESSED: f64 = 8.0 * 1024.0;
 /// Restate's functions keep their connection while they wait for so long; the default is a minute.
 const SETTINGS: &[(&str, &str)] = &[("RESTATE_WORKER__INVOKER__INACTIVITY_TIMEOUT", "2s")];
-/// How long an engine is given to come to rest, from the last start on. Restate runs 1000 functions at a time, and suspends them in turns, for a minute; ours keeps
-/// processes in memory for as long, and ends them within five seconds then.
+/// How long an engine is given to come to rest, from the last start on. Restate runs 1000 functions at a time, and suspends them in turns, for a
+/// minute; ours keeps processes in memory for as long, and ends them within five seconds then.
 const REST: Duration = Duration::from_secs(75);
 const PATIENCE: Duration = Duration::from_secs(600);
 

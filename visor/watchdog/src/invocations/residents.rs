@@ -261,8 +261,8 @@ impl<P: Process> Residents<P> {
         Ended { changed: found.is_some().into(), ..Ended::default() }
     }
 
-    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still, and those that have stayed for long. Those that were
-    /// not looked at since they wait are looked at.
+    /// Forgets those that have ended by themselves, and ends those that have spoken or do not stand still, and those that have stayed for long. Those
+    /// that were not looked at since they wait are looked at. `now` is that of the wall clock (ns since 1970).
     pub(crate) fn sweep(&self, now: u64) -> Ended {
         let Some(bounds) = &self.bounds else { return Ended::default() };
         let mut held = self.lock();
