@@ -91,7 +91,7 @@ pub(super) fn fork(
 
 /// The ids of the copies that an invocation makes at a place, which the name of the event has, and whether it has made them before. If an earlier
 /// invocation of its name has made copies there, which it has left, they are others.
-fn ids(
+pub(super) fn ids(
     connection: &Connection,
     row: &Invocation,
     event: &str,

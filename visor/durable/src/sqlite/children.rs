@@ -253,6 +253,18 @@ pub(super) fn joined(connection: &Connection, row: &Invocation, taken: &[u64]) -
     Ok(())
 }
 
+/// The children that an invocation had at a generation, but for detached ones.
+fn known_at(connection: &Connection, id: &InvocationId, at: u64) -> Result<Vec<Known>, MetaError> {
+    let which = "WHERE parent = ?1 AND detached = 0 AND since <= ?2 AND (gone IS NULL OR gone > ?2) ORDER BY number";
+    many(connection, which, params![id.as_str(), integer(at)])
+}
+
+/// The names of those that a copy has itself.
+pub(super) fn copied_at(connection: &Connection, id: &InvocationId, at: u64) -> Result<Vec<String>, MetaError> {
+    let known = known_at(connection, id, at)?.into_iter();
+    Ok(known.filter(|known| known.ending.is_none()).map(|known| known.name).collect())
+}
+
 /// A copy was made of an invocation as it was at a generation. It has children of its own in the place of those that had not ended, and is told the ends
 /// of the others.
 pub(super) fn copied(
@@ -262,10 +274,8 @@ pub(super) fn copied(
     at: u64,
     now: u64,
 ) -> Result<(), MetaError> {
-    let at = integer(at);
-    let which = "WHERE parent = ?1 AND detached = 0 AND since <= ?2 AND (gone IS NULL OR gone > ?2) ORDER BY number";
-    for known in many(connection, which, params![original.as_str(), at])? {
-        let joined = known.joined.filter(|joined| *joined <= at);
+    for known in known_at(connection, original, at)? {
+        let joined = known.joined.filter(|joined| *joined <= integer(at));
         let mut own = Known { parent: copy.clone(), gone: None, joined, ..known };
         if own.ending.is_none() {
             let id = child_invocation(copy.as_str(), &own.name);

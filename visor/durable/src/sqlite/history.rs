@@ -1,7 +1,7 @@
 //! Histories in the SQLite file: a row for each checkpoint that is kept, and one for each invocation that is a copy or keeps another number.
 
 use super::{BY_HAND, Sqlite, find, integer, is_file_name, number, text, time, timeline, unsynced};
-use crate::history::{Branched, Copied, Fork, Forks, History, KEEP_MAX, Kept, Lineage, has_branches};
+use crate::history::{Branched, Copied, Fork, Forks, History, KEEP_MAX, Kept, Lineage, Once, has_branches};
 use crate::{Checkpoint, Entry, Happened, Invocation, InvocationId, MetaError, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::collections::BTreeMap;
@@ -94,16 +94,10 @@ impl History for Sqlite {
     }
 
     fn fork(&mut self, fork: Fork<'_>, now: u64) -> Result<Branched<Vec<Copied>>, MetaError> {
-        let transaction = self.begin()?;
-        Ok(match fork_in(&transaction, fork, now)? {
-            Branched::Done((_, made)) => {
-                transaction.commit()?;
-                Branched::Done(made)
-            }
-            Branched::Unknown => Branched::Unknown,
-            Branched::Refused(status) => Branched::Refused(status),
-            Branched::NoCheckpoint(has) => Branched::NoCheckpoint(has),
-        })
+        match self.fork_once(fork, None, now)? {
+            Once::Now(made) => Ok(made),
+            Once::Before(_) | Once::KeyTaken => unreachable!("there is no request that was made before"),
+        }
     }
 
     fn rewind(&mut self, id: &InvocationId, to: u64, paused: bool, now: u64) -> Result<Branched<u64>, MetaError> {
@@ -299,7 +293,7 @@ pub(super) fn note_copies(
 }
 
 /// An invocation from whose checkpoint others can go on, and the checkpoint.
-fn branch(
+pub(super) fn branch(
     connection: &Connection,
     id: &InvocationId,
     at: Option<u64>,

@@ -1,6 +1,6 @@
 //! An invocation is removed, with all that is kept of it.
 
-use super::{Sqlite, children, find, history, late, mail, number, request, served, timeline, undelivered, unsynced};
+use super::{Sqlite, branches, children, find, history, late, mail, number, served, timeline, undelivered, unsynced};
 use crate::meta::MetaError;
 use crate::{InvocationId, Outbox, Status};
 use monohull_report::{What, child_invocation};
@@ -68,13 +68,54 @@ pub(super) fn purge_ended(connection: &Connection, id: &InvocationId) -> Result<
     Ok(removed > 0)
 }
 
-/// Children that have ended, and whose parent was removed, make room for those that another parent of its name starts.
+/// Children that have ended, and whose parent was removed, make room for those that another parent of its name starts, and for those of the copies that it
+/// makes of itself.
 pub(super) fn make_room(connection: &Connection, parent: &InvocationId, sent: &Outbox) -> Result<(), MetaError> {
-    for started in sent.events.iter().filter(|event| matches!(event.what, What::Start { .. })) {
-        let Ok(child) = child_invocation(parent.as_str(), &started.to).parse() else { continue };
-        if children::is_orphan(connection, &child)? {
-            purge_ended(connection, &child)?;
+    let mut started = Vec::new();
+    for event in &sent.events {
+        match event.what {
+            What::Start { detached } => {
+                make_room_for(connection, parent, &event.to)?;
+                started.extend((!detached).then(|| event.to.clone()));
+            }
+            What::Fork { copies } => {
+                let Some(row) = find(connection, parent)?.filter(|row| !row.status.is_end()) else { continue };
+                let (ids, were_made) = branches::ids(connection, &row, &event.to, copies)?;
+                if !were_made {
+                    let mut names = children::copied_at(connection, parent, row.generation)?;
+                    names.extend_from_slice(&started);
+                    make_room_in(connection, &ids, &names)?;
+                }
+            }
+            What::Event | What::Cancel | What::Checkpoint => {}
         }
+    }
+    Ok(())
+}
+
+/// The same for those of copies of an invocation as it was at a generation.
+pub(super) fn make_room_for_copies(
+    connection: &Connection,
+    (original, at): (&InvocationId, u64),
+    copies: &[InvocationId],
+) -> Result<(), MetaError> {
+    make_room_in(connection, copies, &children::copied_at(connection, original, at)?)
+}
+
+/// The same for children of these names of those copies that are not there yet.
+fn make_room_in(connection: &Connection, copies: &[InvocationId], names: &[String]) -> Result<(), MetaError> {
+    for copy in copies {
+        if find(connection, copy)?.is_none() {
+            names.iter().try_for_each(|name| make_room_for(connection, copy, name))?;
+        }
+    }
+    Ok(())
+}
+
+fn make_room_for(connection: &Connection, parent: &InvocationId, name: &str) -> Result<(), MetaError> {
+    let Ok(child) = child_invocation(parent.as_str(), name).parse() else { return Ok(()) };
+    if children::is_orphan(connection, &child)? {
+        purge_ended(connection, &child)?;
     }
     Ok(())
 }
@@ -85,7 +126,8 @@ fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
     history::purge(connection, id)?;
     served::remove(connection, id)?;
     undelivered::remove(connection, id)?;
-    request::remove(connection, id)?;
+    // Requests make room for copies, so they name this file and not the other way round.
+    connection.prepare_cached("DELETE FROM request WHERE id = ?1")?.execute([id.as_str()])?;
     late::remove(connection, id)?;
     timeline::remove(connection, id)?;
     children::purge(connection, id)

@@ -3,7 +3,7 @@
 //! A key is noted in the transaction that does what is asked for. One that could not be done is not noted.
 
 use super::encrypted::digest as kept_digest;
-use super::{Sqlite, history, integer, time};
+use super::{Sqlite, history, integer, purge, time};
 use crate::history::{Branched, Copied, Fork, Once, REQUESTS_KEPT, Request};
 use crate::meta::MetaError;
 use crate::{History, InvocationId};
@@ -28,23 +28,27 @@ impl Sqlite {
         find(&self.connection, id, request)
     }
 
-    /// [`History::fork`], unless this request was made before.
+    /// [`History::fork`], unless this request was made before. Without a request it is that.
     pub fn fork_once(
         &mut self,
         fork: Fork<'_>,
         request: Option<Request<'_>>,
         now: u64,
     ) -> Result<Once<Branched<Vec<Copied>>>, MetaError> {
-        let Some(request) = request else { return self.fork(fork, now).map(Once::Now) };
         let transaction = self.begin()?;
-        match find(&transaction, fork.id, request)? {
-            Once::Now(()) => {}
-            Once::Before(generation) => return Ok(Once::Before(generation)),
-            Once::KeyTaken => return Ok(Once::KeyTaken),
+        match request.map(|request| find(&transaction, fork.id, request)).transpose()? {
+            None | Some(Once::Now(())) => {}
+            Some(Once::Before(generation)) => return Ok(Once::Before(generation)),
+            Some(Once::KeyTaken) => return Ok(Once::KeyTaken),
+        }
+        if let Branched::Done((row, kept)) = history::branch(&transaction, fork.id, fork.at)? {
+            purge::make_room_for_copies(&transaction, (&row.id, kept.generation), fork.copies)?;
         }
         let made = match history::fork_in(&transaction, fork, now)? {
             Branched::Done((generation, made)) => {
-                note(&transaction, fork.id, request, generation)?;
+                if let Some(request) = request {
+                    note(&transaction, fork.id, request, generation)?;
+                }
                 transaction.commit()?;
                 Branched::Done(made)
             }
@@ -109,12 +113,6 @@ fn note(connection: &Connection, id: &InvocationId, request: Request<'_>, genera
              (SELECT number FROM request WHERE id = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
         )?
         .execute(params![id.as_str(), REQUESTS_KEPT])?;
-    Ok(())
-}
-
-/// Removes what is remembered of an invocation that is removed.
-pub(super) fn remove(connection: &Connection, id: &InvocationId) -> Result<(), MetaError> {
-    connection.prepare_cached("DELETE FROM request WHERE id = ?1")?.execute([id.as_str()])?;
     Ok(())
 }
 

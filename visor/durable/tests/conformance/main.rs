@@ -20,7 +20,7 @@ use monohull_durable::{
 use monohull_state_key::KeyFile;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
-use steps::{Step, id, step};
+use steps::{Copying, Step, copied_again, id, step};
 use tempfile::TempDir;
 use user::{All, User};
 
@@ -53,6 +53,15 @@ proptest! {
         let key = is_encrypted.then(|| key_file(&folder));
         let (store, kill) = sqlite(&folder, key.as_ref());
         does_as_the_model(store, kill, &steps)?;
+    }
+}
+
+#[test]
+fn a_copy_that_is_made_again_has_children_of_its_own() {
+    for copying in [Copying::ByHand, Copying::ByItself, Copying::WithTheStart] {
+        let folder = TempDir::new().expect("a folder");
+        let (store, kill) = sqlite(&folder, None);
+        does_as_the_model(store, kill, &copied_again(copying)).expect("as the model");
     }
 }
 

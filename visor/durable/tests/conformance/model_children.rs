@@ -4,8 +4,8 @@ use super::model::Model;
 use monohull_abi::branch::{CHECKPOINT_EVENT, FORK_EVENT};
 use monohull_abi::child::{CHILD_DEPTH_MAX, CHILD_EVENT, Ending};
 use monohull_durable::{
-    Child, Children, Copied, Happened, InvocationId, Lost, Meta, MetaError, NewInvocation, NewMail, Outbox, Outcome,
-    Sent, Status, Undelivered, Wait, WhyUndelivered,
+    Child, Children, Copied, Happened, Invocation, InvocationId, Lost, Meta, MetaError, NewInvocation, NewMail, Outbox,
+    Outcome, Sent, Status, Undelivered, Wait, WhyUndelivered,
 };
 use monohull_report::{Outgoing, What, child_invocation};
 use std::collections::BTreeSet;
@@ -33,6 +33,11 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Whether a parent had this child, which is not detached, at a generation.
+    fn was_there(&self, parent: &InvocationId, at: u64) -> bool {
+        self.parent == *parent && !self.detached && self.since <= at && self.gone.is_none_or(|gone| gone > at)
+    }
+
     /// An invocation has taken an event of this name.
     pub(crate) fn joined(children: &mut [Known], parent: &InvocationId, event: &str, generation: u64) {
         let Some(name) = event.strip_prefix(CHILD_EVENT) else { return };
@@ -114,10 +119,7 @@ impl Model {
 
     /// A copy has children of its own in the place of those that had not ended.
     pub(crate) fn copied(&mut self, original: &InvocationId, copy: &InvocationId, at: u64, now: u64) {
-        let had = |known: &Known| {
-            known.parent == *original && !known.detached && known.since <= at && known.gone.is_none_or(|gone| gone > at)
-        };
-        for index in self.all_of(had) {
+        for index in self.all_of(|known| known.was_there(original, at)) {
             let known = self.children[index].clone();
             let joined = known.joined.filter(|joined| *joined <= at);
             let mut own = Known { parent: copy.clone(), gone: None, joined, ..known };
@@ -173,13 +175,49 @@ impl Model {
         self.children.iter_mut().filter(|known| known.id == *id).for_each(|known| known.removed = true);
     }
 
-    /// Children that have ended, and whose parent was removed, make room for those that another parent of its name starts.
+    /// Children that have ended, and whose parent was removed, make room for those that another parent of its name starts, and for those of its copies.
     fn make_room(&mut self, parent: &InvocationId, outbox: &Outbox) {
-        for started in outbox.events.iter().filter(|event| matches!(event.what, What::Start { .. })) {
-            let child = child_invocation(parent.as_str(), &started.to).parse().expect("a name");
-            if self.orphans.contains_key(&child) {
-                self.purge_ended(&child);
+        let mut started = Vec::new();
+        for event in &outbox.events {
+            match event.what {
+                What::Start { detached } => {
+                    self.make_room_for(parent, &event.to);
+                    started.extend((!detached).then(|| event.to.clone()));
+                }
+                What::Fork { copies } => {
+                    let Some(row) = self.rows.get(parent).filter(|row| !row.status.is_end()).cloned() else { continue };
+                    let (ids, were_made) = self.ids_of_copies(&row, &event.to, copies);
+                    if !were_made {
+                        self.make_room_for_copies(parent, row.generation, &ids, &started);
+                    }
+                }
+                _ => {}
             }
+        }
+    }
+
+    /// The same for those of copies that are not there yet: of an invocation as it was then, with these further children.
+    pub(crate) fn make_room_for_copies(
+        &mut self,
+        original: &InvocationId,
+        at: u64,
+        copies: &[InvocationId],
+        more: &[String],
+    ) {
+        let living = self.all_of(|known| known.was_there(original, at) && known.ending.is_none());
+        let mut names: Vec<_> = living.into_iter().map(|index| self.children[index].name.clone()).collect();
+        names.extend_from_slice(more);
+        for copy in copies {
+            if !self.rows.contains_key(copy) {
+                names.iter().for_each(|name| self.make_room_for(copy, name));
+            }
+        }
+    }
+
+    fn make_room_for(&mut self, parent: &InvocationId, name: &str) {
+        let child = child_invocation(parent.as_str(), name).parse().expect("a name");
+        if self.orphans.contains_key(&child) {
+            self.purge_ended(&child);
         }
     }
 
@@ -270,6 +308,20 @@ impl Model {
         }
     }
 
+    /// The ids of the copies that an invocation makes with this event, and whether it has made them before.
+    fn ids_of_copies(&self, row: &Invocation, event: &str, copies: u32) -> (Vec<InvocationId>, bool) {
+        let (id, place) = (&row.id, event.strip_prefix(FORK_EVENT).expect("it is one of a fork"));
+        let of_this = format!("{id}, started {}", row.started);
+        let hashed = |number| child_invocation(&of_this, &format!("{place}-{number}")).parse().expect("a name");
+        let plain: Vec<InvocationId> =
+            (1..=copies).map(|number| format!("{id}-{place}-{number}").parse().expect("a name")).collect();
+        let others: Vec<InvocationId> = (1..=copies).map(hashed).collect();
+        let is_own = |ids: &[InvocationId]| self.rows.contains_key(&ids[0]) && self.is_copy(&ids[0], id);
+        let were_made = is_own(&plain) || is_own(&others);
+        let is_plain = is_own(&plain) || !is_own(&others) && !self.rows.contains_key(&plain[0]);
+        (if is_plain { plain } else { others }, were_made)
+    }
+
     fn fork_self(
         &mut self,
         id: &InvocationId,
@@ -280,16 +332,7 @@ impl Model {
     ) -> Option<WhyUndelivered> {
         let row = self.rows.get(id).filter(|row| !row.status.is_end())?.clone();
         let kept = self.newest_checkpoint(&row)?;
-        let place = asked.to.strip_prefix(FORK_EVENT).expect("it is one of a fork");
-        let of_this = format!("{id}, started {}", row.started);
-        let hashed = |number| child_invocation(&of_this, &format!("{place}-{number}")).parse().expect("a name");
-        let plain: Vec<InvocationId> =
-            (1..=copies).map(|number| format!("{id}-{place}-{number}").parse().expect("a name")).collect();
-        let others: Vec<InvocationId> = (1..=copies).map(hashed).collect();
-        let is_own = |ids: &[InvocationId]| self.rows.contains_key(&ids[0]) && self.is_copy(&ids[0], id);
-        let were_made = is_own(&plain) || is_own(&others);
-        let is_plain = is_own(&plain) || !is_own(&others) && !self.rows.contains_key(&plain[0]);
-        let ids = if is_plain { plain } else { others };
+        let (ids, were_made) = self.ids_of_copies(&row, &asked.to, copies);
         if were_made {
             self.deliver(id, &asked.to, original(&ids).as_bytes(), now);
             return None;

@@ -226,6 +226,7 @@ impl History for Model {
         // It waits in this one: its timers go on.
         let goes_on = row.status != Status::Failed && row.generation == kept.generation;
         let kept = if goes_on { kept } else { from_now(&kept, now) };
+        self.make_room_for_copies(&row.id, kept.generation, fork.copies, &[]);
         let made = self.copy(&row, &kept, fork.copies, fork.paused, now);
         let new = fork.copies.iter().zip(&made).filter(|(_, came)| **came == Copied::New);
         let new: Vec<_> = new.map(|(id, _)| id).collect();

@@ -267,6 +267,56 @@ fn outgoing() -> impl Strategy<Value = Outgoing> {
     ]
 }
 
+/// How a copy is made.
+#[derive(Clone, Copy)]
+pub(crate) enum Copying {
+    ByHand,
+    ByItself,
+    /// With the commit that starts the child, of an invocation that is removed too.
+    WithTheStart,
+}
+
+/// A copy with a child of its own is removed, and made again.
+pub(crate) fn copied_again(copying: Copying) -> Vec<Step> {
+    let outgoing = |what, to: &str, name: &str| Outgoing {
+        what,
+        to: to.to_owned(),
+        name: name.to_owned(),
+        bytes: Vec::new(),
+        origin: "s/0/0".to_owned(),
+    };
+    let start = outgoing(What::Start { detached: false }, CHILDREN[0], WORKFLOWS[0]);
+    let asks = outgoing(What::Fork { copies: 1 }, "fork:p", "");
+    let leg = |events| Step::Leg {
+        id: 0,
+        commit: Commit::Suspended {
+            checkpoint: Checkpoint { file: "1.checkpoint".into(), bytes: 1 },
+            parent: None,
+            due: Some(0),
+            waits: Vec::new(),
+            taken: Vec::new(),
+            published: BTreeMap::new(),
+        },
+        left: Left { sent: Outbox::new(events, &[], |_| Ok(b"w".to_vec())), ..Left::default() },
+        how: How::With,
+    };
+    let by_itself = BASE.len() + 4;
+    let by_hand = Step::Fork { id: 0, at: None, copies: vec![1], paused: false };
+    // A child ends with its parent.
+    let gone = |id| [Step::End { id }, Step::Purge { id }];
+    let (first, copy, again) = match copying {
+        Copying::ByHand => (vec![leg(vec![start]), by_hand.clone()], 1, by_hand),
+        Copying::ByItself => (vec![leg(vec![start]), leg(vec![asks.clone()])], by_itself, leg(vec![asks])),
+        Copying::WithTheStart => {
+            let both = leg(vec![start, asks]);
+            (vec![both.clone()], by_itself, both)
+        }
+    };
+    let original = matches!(copying, Copying::WithTheStart).then(|| gone(0));
+    let removed = gone(copy).into_iter().chain(original.into_iter().flatten());
+    first.into_iter().chain(removed).chain([again, Step::End { id: copy }]).collect()
+}
+
 fn outbox() -> impl Strategy<Value = Outbox> {
     let workflows = prop::sample::select(vec![vec![], vec!["w".to_owned()], vec!["*".to_owned()]]);
     let room = prop::option::weighted(0.2, 0..3u64);

@@ -366,6 +366,40 @@ fn a_copy_of_a_name_is_made_again_while_a_child_of_the_first_one_still_runs() {
     assert_eq!(world.meta.mail_count(&copies[0]).expect("asked"), 1, "the first one's child is not its own");
 }
 
+/// Whether it is made by hand, or by its original with a commit that starts the child too.
+#[test]
+fn a_child_of_a_removed_copy_makes_room_for_that_of_another_copy_of_its_name() {
+    let waits = ["fork:p", "child:a"];
+    let by_hand = |world: &mut World| {
+        let fork = Fork { id: &id("p"), at: None, copies: &[id("p-p-1")], paused: false };
+        assert!(matches!(world.meta.fork(fork, world.now), Ok(Branched::Done(_))));
+    };
+    for forks in [false, true] {
+        let mut world = World::new();
+        assert_eq!(world.wait("p", &waits, &[], vec![start_of("a", "1")]), []);
+        by_hand(&mut world);
+        let (copy, a) = (id("p-p-1"), of("p-p-1", "a"));
+        world.end(&a, &[]);
+        world.cancel(copy.as_str());
+        assert!(world.meta.purge(&copy, world.now).expect("removed"));
+        assert_eq!(world.status(&a), Some(Status::Completed), "it is kept until its name is needed");
+        if forks {
+            world.meta.purge(&id(&of("p", "a")), world.now).expect("asked");
+            let fork = Outgoing { what: What::Fork { copies: 1 }, to: "fork:p".to_owned(), ..start_of("", "") };
+            let fork = Outgoing { name: String::new(), ..fork };
+            world.meta.beat(&id("p"), "child:a", world.now).expect("sent");
+            assert_eq!(world.wait("p", &waits, &[], vec![start_of("a", "1"), fork]), []);
+        } else {
+            by_hand(&mut world);
+        }
+        assert_eq!(world.status(&a), Some(Status::Pending), "it is another one");
+        world.fail(&a);
+        let (_, mail) = world.claim(copy.as_str());
+        let ends: Vec<_> = mail.into_iter().filter(|mail| mail.name == "child:a").collect();
+        assert_eq!(told(&ends), [("child:a".to_owned(), Ending::Failed, 0)]);
+    }
+}
+
 #[test]
 fn another_parent_of_the_same_name_has_children_of_its_own() {
     let mut world = World::new();
