@@ -238,6 +238,20 @@ fn one_that_waits_to_be_cancelled_is_told() {
         started("three");
         server.post("/invocations/three/pause", b"").expect(200);
         assert_eq!(cancel("three")["status"], "cancelled");
+        // Of several functions each is told.
+        let step = |name: &str| {
+            let args = json!({ "events": ["cancel:"], "fills": name });
+            json!({ "name": name, "function": "inbox", "args": args })
+        };
+        let functions = json!({ "inbox": { "image": "function:inbox" } });
+        server.put_workflow(&json!({ "name": "both", "functions": functions, "steps": [step("a"), step("b")] }));
+        server.post("/async-invoke/both?id=four", b"").expect(202);
+        eventually("both wait", || {
+            let row = server.get("/invocations/four").json();
+            row["status"] == "suspended" && row["waiting_for"].as_array().is_some_and(|waits| waits.len() == 2)
+        });
+        assert_eq!(cancel("four")["becomes"], "cancelled");
+        eventually("it ends", || server.get("/invocations/four").json()["status"] == "cancelled");
     }
 }
 
