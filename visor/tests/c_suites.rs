@@ -1,5 +1,5 @@
-//! The test suites that C programs of other projects bring along, run as functions: Lua's, SQLite's, zlib's, jq's, Oniguruma's and
-//! QuickJS's. All of it succeeds, but for what `docs/programs.md` lists with the reason.
+//! The test suites that C programs of other projects bring along, run as functions: Lua's, SQLite's, zlib's, jq's, Oniguruma's,
+//! QuickJS's and Redis's. All of it succeeds, but for what `docs/programs.md` lists with the reason.
 //!
 //! What is needed is built by `cargo xtask build --c-suites`, so the tests are ignored where they are not asked for:
 //! `cargo test -p monohull-visor --test c_suites -- --ignored`. `cargo xtask test --full` does both.
@@ -12,9 +12,13 @@ use monohull_visor::report::{RunReport, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The least number of SQLite's tests that succeed.
 const AT_LEAST: u64 = 250_000;
@@ -222,4 +226,110 @@ fn sqlite() {
     assert!(wrong.is_empty(), "{} of {} files:\n{}", wrong.len(), files.len(), wrong.join("\n"));
     let succeeded = succeeded.into_inner().expect("not poisoned");
     assert!(succeeded >= AT_LEAST, "only {succeeded} tests");
+}
+
+/// Redis's files of tests, for a server that is there already. The others need what starts processes: replication, and files that are written again behind it.
+const REDIS: [&str; 29] = [
+    "type/string",
+    "type/incr",
+    "type/hash",
+    "type/set",
+    "type/list-3",
+    "type/zset",
+    "keyspace",
+    "scan",
+    "bitops",
+    "bitfield",
+    "sort",
+    "quit",
+    "protocol",
+    "multi",
+    "pubsub",
+    "scripting",
+    "functions",
+    "geo",
+    "hyperloglog",
+    "tracking",
+    "introspection",
+    "introspection-2",
+    "info-command",
+    "slowlog",
+    "latency-monitor",
+    "lazyfree",
+    "dump",
+    "pause",
+    "pubsubshard",
+];
+/// The least number of them that succeed.
+const REDIS_AT_LEAST: usize = 1400;
+
+/// A server that runs as a function until it is told to end.
+struct Server {
+    port: u16,
+    run: Child,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Server {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let document = json!({
+            "name": "redis",
+            "functions": { "redis": { "image": part("images/redis-server.so") } },
+            "files": [{ "at": "/", "memory": "64MiB" }],
+            "steps": [{
+                "name": "redis", "function": "redis", "memory": "7GiB", "stack": "8MiB",
+                "args": { "argv": ["--port", port.to_string(), "--save", "", "--enable-debug-command", "yes"] },
+            }],
+            "network": { "mode": "host", "listen": [format!("127.0.0.1:{port}"), format!("[::1]:{port}")] },
+            "limits": { "timeout": "300s" },
+        });
+        fs::write(folder.join("redis.json"), document.to_string()).expect("written");
+        let log = fs::File::create(folder.join("log")).expect("a file");
+        let mut run = Command::new(env!("CARGO_BIN_EXE_monohull"));
+        run.arg("run").arg(folder.join("redis.json")).stdin(Stdio::null());
+        let run = run.stdout(log.try_clone().expect("a file")).stderr(log).spawn().expect("it starts");
+        let server = Server { port, run };
+        let latest = Instant::now() + Duration::from_secs(30);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < latest, "{}", fs::read_to_string(folder.join("log")).unwrap_or_default());
+            thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// Tells it to end: whether the workflow is done.
+    fn end(mut self) -> bool {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it is there");
+        stream.write_all(b"SHUTDOWN NOSAVE\r\n").expect("sent");
+        self.run.wait().expect("a child").success()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.run.kill();
+        let _ = self.run.wait();
+    }
+}
+
+/// Each file has a server of its own, as some change its settings.
+#[test]
+#[ignore = "its server is compiled: `cargo xtask build --c-suites`"]
+fn redis() {
+    let mut succeeded = 0;
+    for file in REDIS {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = Server::start(folder.path());
+        let mut tests = Command::new(part("tclsh"));
+        tests.current_dir(part("redis")).args(["tests/test_helper.tcl", "--host", "127.0.0.1", "--port"]);
+        tests.arg(server.port.to_string()).args(["--tags", "-needs:repl -slow -large-memory"]);
+        let output = tests.args(["--single", &format!("unit/{file}")]).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout).replace(['\u{1b}'], "");
+        let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+        assert!(output.status.success(), "{file}: {said}\n{log}");
+        // In colours, which are sequences that end in `m`.
+        succeeded += said.lines().filter(|line| line.contains("mok[0m]: ")).count();
+        assert!(server.end(), "{file}: {}", fs::read_to_string(folder.path().join("log")).unwrap_or_default());
+    }
+    assert!(succeeded >= REDIS_AT_LEAST, "only {succeeded} tests");
 }

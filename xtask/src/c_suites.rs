@@ -7,6 +7,7 @@
 //! Oniguruma     five programs                                             target/c-suites/images/onig-*.so
 //! SQLite        an interpreter of Tcl, by the program's own makefile,     target/c-suites/images/testfixture.so
 //!               for which Tcl is built as well                            target/c-suites/sqlite, tcl
+//! Redis         the server, by its own makefile, and scripts that ask it  target/c-suites/images/redis-server.so, redis
 //! ```
 
 use crate::c_programs::{JQ_SOURCE, ONIGURUMA_TESTS, QUICKJS_SOURCE, SQLITE_SOURCE, ZLIB_TESTS, unpack_lua_tests};
@@ -24,6 +25,16 @@ const TCL: Source = Source {
         "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/t/tcl8.6/tcl8.6_8.6.16+dfsg.orig.tar.gz",
     ],
     sha256: "c3b6a803ea2e55cafa8b4b52546a6b3bb3722927dcf4bebe3a6549fd353702ea",
+};
+
+const REDIS: Source = Source {
+    name: "redis",
+    version: "7.0.15",
+    addresses: [
+        "http://deb.debian.org/debian/pool/main/r/redis/redis_7.0.15.orig.tar.gz",
+        "http://snapshot.debian.org/archive/debian/20261101T000000Z/pool/main/r/redis/redis_7.0.15.orig.tar.gz",
+    ],
+    sha256: "4b1dc4ee6d622a09fff9c6777191209750fb5e5a725ef78ea012d6eef4c22982",
 };
 
 /// What Tcl's `configure` would find out by starting a program, which the host cannot.
@@ -51,7 +62,8 @@ pub(crate) fn build() -> Result {
         program.build(&monohull, &folder, &images.join(program.name()).with_extension("so"))?;
     }
     let tcl = tcl(&monohull, &folder)?;
-    sqlite(&monohull, &folder, &tcl, &images.join("testfixture.so"))
+    sqlite(&monohull, &folder, &tcl, &images.join("testfixture.so"))?;
+    redis(&monohull, &folder, &images.join("redis-server.so"))
 }
 
 /// A command of the host's in a folder, whose output is not shown.
@@ -95,6 +107,18 @@ fn sqlite(monohull: &Path, folder: &Path, tcl: &Path, image: &Path) -> Result {
         "TLIBS=-lm".to_owned(),
     ]))?;
     apt::rename(&source.join("testfixture"), image)
+}
+
+/// The server. Its tests are scripts for the host's interpreter of Tcl, which talk to it.
+fn redis(monohull: &Path, folder: &Path, image: &Path) -> Result {
+    let source = folder.join("redis");
+    apt::remove(&source)?;
+    REDIS.unpack(&source)?;
+    shell::heading(&format!("compile Redis {}", REDIS.version));
+    let mut make = quiet("make", &source.join("src"));
+    make.args(["-j2", "MALLOC=libc", "USE_SYSTEMD=no", "BUILD_TLS=no"]).arg(format!("CC={} cc", monohull.display()));
+    shell::run(make.arg("redis-server"))?;
+    apt::rename(&source.join("src/redis-server"), image)
 }
 
 /// The host's own interpreter of Tcl, by which SQLite's source is made.
