@@ -185,6 +185,94 @@ fn a_program_starts_where_it_was_ready() {
     assert_eq!(invoke("second"), "true 961 second");
 }
 
+/// Numbers that were drawn before are parts of the memory; those that come behind are each one's own.
+#[test]
+fn instances_of_a_template_draw_random_numbers_of_their_own() {
+    let script = Script::new(
+        "import { publish, ready, takeText } from 'monohull';\n\
+         const before = Math.random(), here = ready(), behind = Math.random();\n\
+         const text = takeText('in');\n\
+         publish('out', `${here} ${before} ${behind} ${Math.random()} ${text}`);\n",
+    );
+    let server = Server::start_with(&["--prefork", "2"]);
+    let image = fs::read(script.0.path().join("app.so")).expect("the image");
+    let answer = server.ask("PUT", "/functions/app", &image);
+    assert!([200, 201].contains(&answer.status), "{}", answer.text());
+    server.put_workflow(&json!({
+        "name": "app", "functions": { "app": { "image": "function:app" } }, "inputs": ["in"], "outputs": ["out"],
+        "steps": [{ "name": "app", "function": "app" }],
+    }));
+    let invoke = || server.post("/invoke/app", b"text").expect(200).text();
+    eventually("it starts from a template", || invoke().starts_with("true "));
+    let [one, other] = [invoke(), invoke()].map(|said| said.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(one[..2], other[..2]);
+    for word in &one[2..4] {
+        let number: f64 = word.parse().expect("a number");
+        assert!((0.0..1.0).contains(&number) && !other.contains(word), "{one:?} {other:?}");
+    }
+}
+
+#[test]
+fn copies_of_an_invocation_draw_random_numbers_of_their_own() {
+    let script = Script::new(
+        "import { checkpoint, event, fork } from 'monohull';\n\
+         Math.random();\n\
+         console.log(fork(2), Math.random());\n\
+         checkpoint('here');\n\
+         console.log('number', Math.random());\n\
+         event('go');\n",
+    );
+    let path = script.0.path();
+    let steps = json!([{ "name": "app", "function": "app" }]);
+    let document = json!({ "name": "test", "functions": { "app": { "image": "app.so" } }, "steps": steps });
+    fs::write(path.join("w.json"), document.to_string()).expect("written");
+    let says = |arguments: &[&str]| -> Vec<String> {
+        let output = super::program::monohull(path, &[arguments, &["--state", "state"]].concat());
+        assert!([0, 4].map(Some).contains(&output.status.code()), "{output:?}");
+        let lines = words(&output.stdout);
+        let lines = lines.lines().filter_map(|line| line.strip_prefix("app[0] | "));
+        lines.filter_map(|line| Some(line.split_once(' ')?.1.to_owned())).collect()
+    };
+    let mut drawn = says(&["run", "w.json", "--id", "one", "--detach"]);
+    drawn.extend(says(&["wake", "--wait"]));
+    assert_eq!(drawn.len(), 6, "{drawn:?}");
+    says(&["rewind", "one", "--to", "here"]);
+    drawn.extend(says(&["wake", "--wait"]));
+    assert_eq!(drawn.len(), 7, "{drawn:?}");
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 7, "{drawn:?}");
+}
+
+/// Texts leave a program as UTF-8, whatever they are in it, and none is cut at a zero.
+#[test]
+fn texts_are_whole_and_utf_8() {
+    let script = Script::new(
+        "import { checkpoint, publish, readTextFile, state, writeFile } from 'monohull';\n\
+         const bytes = new Uint8Array([0xef, 0xbb, 0xbf, 0x61]), encoder = new TextEncoder(), decoder = new TextDecoder();\n\
+         print('\\ud83d', encoder.encode('a\\udc00b\\u{1f600}').join());\n\
+         writeFile('/work/file', '\\ud800'); print(readTextFile('/work/file') === '\\ufffd');\n\
+         print(decoder.decode(bytes), decoder.decode(bytes.buffer), decoder.decode(new DataView(bytes.buffer, 3)));\n\
+         for (const wrong of [() => state('a\\0b', ''), () => checkpoint('a\\0b'), () => readTextFile('/work/file\\0.txt'), () => publish('', '')])\n\
+           try { wrong(); print('no error'); } catch (error) { print(error.message); }\n\
+         publish('out', 'half \\ud800');\n",
+    );
+    let workflow = json!({ "outputs": ["out"], "files": [{ "at": "/work", "memory": "1MiB" }] });
+    let report = script.run("app.so", json!({}), workflow, &[]);
+    let zero = "a text has a zero character in it";
+    let expected = [
+        "\u{fffd} 97,239,191,189,98,240,159,152,128",
+        "true",
+        "a a a",
+        zero,
+        zero,
+        zero,
+        "a slot's name has 1 to 255 bytes, this one has 0",
+    ];
+    assert_eq!(printed(&report), expected, "{report:#}");
+    assert_eq!(report["output"]["out"]["text"], "half \u{fffd}", "{report:#}");
+}
+
 const RECURSION: [&str; 4] = [
     "InternalError stack overflow",
     "InternalError stack overflow",

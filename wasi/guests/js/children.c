@@ -2,13 +2,14 @@
 #include "children.h"
 #include "invocation.h"
 #include "monohull.h"
+#include "random.h"
 #include "values.h"
 
 /* `start(workflow, id, value)` and `startDetached`. */
 static JSValue js_start(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int detached) {
     JSValue result = JS_EXCEPTION;
     struct bytes bytes;
-    const char *workflow = JS_ToCString(ctx, argv[0]), *id = workflow ? JS_ToCString(ctx, argv[1]) : NULL;
+    const char *workflow = get_name(ctx, argv[0]), *id = workflow ? get_name(ctx, argv[1]) : NULL;
     if (id && get_bytes(ctx, argv[2], &bytes) == 0) {
         result = undefined_or_error(ctx, monohull_start_child(workflow, id, bytes.at, bytes.length, detached));
         put_bytes(ctx, &bytes);
@@ -39,7 +40,7 @@ static JSValue output(JSContext *ctx, const monohull_buffer *told, const char *s
 static JSValue js_output(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     struct bytes told;
     JSValue property = JS_GetPropertyStr(ctx, this, "told"), result = JS_EXCEPTION;
-    const char *slot = JS_ToCString(ctx, argv[0]);
+    const char *slot = get_name(ctx, argv[0]);
     if (slot && get_bytes(ctx, property, &told) == 0) {
         monohull_buffer end = { (unsigned char *)told.at, told.length, told.length };
         result = output(ctx, &end, slot);
@@ -56,10 +57,11 @@ static JSValue js_join(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     monohull_buffer told;
     if (get_time(ctx, argv[1], &timeout) < 0)
         return JS_EXCEPTION;
-    const char *id = JS_ToCString(ctx, argv[0]);
+    const char *id = get_name(ctx, argv[0]);
     if (!id)
         return JS_EXCEPTION;
     int ending = monohull_join(id, timeout, &told);
+    forget_random();
     JS_FreeCString(ctx, id);
     if (ending == MONOHULL_TIMED_OUT)
         return JS_NULL;
@@ -75,7 +77,7 @@ static JSValue js_join(JSContext *ctx, JSValueConst this, int argc, JSValueConst
 }
 
 static JSValue js_cancel(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *id = JS_ToCString(ctx, argv[0]);
+    const char *id = get_name(ctx, argv[0]);
     JSValue result = id ? undefined_or_error(ctx, monohull_cancel_child(id)) : JS_EXCEPTION;
     JS_FreeCString(ctx, id);
     return result;

@@ -5,6 +5,7 @@
 #include "connection.h"
 #include "monohull.h"
 #include "monohull-wasi.h"
+#include "random.h"
 #include "values.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -59,6 +60,7 @@ static JSValue js_read(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     if (!bytes)
         return JS_ThrowOutOfMemory(ctx);
     ssize_t got = read(descriptor, bytes, most);
+    forget_random();
     if (got > 0 || (got == 0 && most == 0))
         return bytes_value(ctx, bytes, got);
     free(bytes);
@@ -73,6 +75,7 @@ static JSValue js_write(JSContext *ctx, JSValueConst this, int argc, JSValueCons
     JSValue result = JS_UNDEFINED;
     for (size_t at = 0; at < bytes.length && !JS_IsException(result);) {
         ssize_t put = write(descriptor, bytes.at + at, bytes.length - at);
+        forget_random();
         if (put < 0)
             result = wrong(ctx, "write", errno);
         else
@@ -138,12 +141,13 @@ static JSValue js_connect(JSContext *ctx, JSValueConst this, int argc, JSValueCo
         return JS_EXCEPTION;
     if (!(port >= 1 && port <= 65535) || port != floor(port))
         return JS_ThrowRangeError(ctx, "connect: a port is a number from 1 to 65535");
-    const char *host = JS_ToCString(ctx, argv[0]);
+    const char *host = get_name(ctx, argv[0]);
     if (!host)
         return JS_EXCEPTION;
     int milliseconds = !(seconds >= 0) ? -1 : seconds > 1e6 ? 1000000000 : (int)(seconds * 1000);
     int descriptor = monohull_connect(host, (unsigned)port, milliseconds), number = errno;
     JSValue result;
+    forget_random();
     if (descriptor < 0) {
         char what[320];
         snprintf(what, sizeof what, "connect %s:%u", host, (unsigned)port);
@@ -158,11 +162,12 @@ static JSValue js_lookup(JSContext *ctx, JSValueConst this, int argc, JSValueCon
     struct monohull_socket_address found[MONOHULL_LOOKUP_MAX];
     uint32_t count = 0;
     size_t length;
-    const char *name = JS_ToCStringLen(ctx, &length, argv[0]);
+    const char *name = get_text(ctx, argv[0], &length);
     if (!name)
         return JS_EXCEPTION;
     int number = monohull_lookup(name, length, found, MONOHULL_LOOKUP_MAX, &count);
     JSValue result;
+    forget_random();
     if (number) {
         char what[320];
         snprintf(what, sizeof what, "lookup %s", name);

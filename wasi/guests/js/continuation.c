@@ -5,6 +5,7 @@
 #include "continuation.h"
 #include "invocation.h"
 #include "monohull.h"
+#include "random.h"
 #include "values.h"
 #include <stdlib.h>
 
@@ -30,7 +31,7 @@ static monohull_continuation *owned_by(JSContext *ctx, JSValueConst this) {
 
 static JSValue js_publish(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     monohull_continuation *owned = owned_by(ctx, this);
-    const char *slot = owned ? JS_ToCString(ctx, argv[0]) : NULL;
+    const char *slot = owned ? get_name(ctx, argv[0]) : NULL;
     JSValue result = slot ? undefined_or_error(ctx, monohull_publish_continuation(slot, owned)) : JS_EXCEPTION;
     JS_FreeCString(ctx, slot);
     return result;
@@ -82,11 +83,12 @@ static JSValue object_for(JSContext *ctx, const monohull_continuation *taken) {
 }
 
 static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *slot = JS_ToCString(ctx, argv[0]);
+    const char *slot = get_name(ctx, argv[0]);
     if (!slot)
         return JS_EXCEPTION;
     monohull_continuation taken;
     int done = monohull_take_continuation(slot, &taken);
+    forget_random();
     JS_FreeCString(ctx, slot);
     if (done < 0)
         return refused(ctx, done);
@@ -97,11 +99,12 @@ static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst
 }
 
 static JSValue js_call_cc(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *slot = JS_ToCString(ctx, argv[0]);
+    const char *slot = get_name(ctx, argv[0]);
     if (!slot)
         return JS_EXCEPTION;
     monohull_buffer value;
     int done = monohull_call_cc(slot, &value);
+    forget_random();
     JS_FreeCString(ctx, slot);
     return done < 0 ? refused(ctx, done) : bytes_value(ctx, value.data, value.len);
 }

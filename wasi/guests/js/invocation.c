@@ -2,6 +2,7 @@
  * promises do not go on. */
 #include "invocation.h"
 #include "monohull.h"
+#include "random.h"
 #include "values.h"
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ int get_time(JSContext *ctx, JSValueConst value, uint64_t *time) {
 /* A value as so many names of events with line breaks between them. NULL with an exception, also if one of them would be cut, or be several. */
 static const char *get_names(JSContext *ctx, JSValueConst value, uint32_t count) {
     size_t length, breaks = 0;
-    const char *names = JS_ToCStringLen(ctx, &length, value);
+    const char *names = get_text(ctx, value, &length);
     if (!names)
         return NULL;
     for (size_t i = 0; i < length; i++)
@@ -63,6 +64,7 @@ static JSValue js_event(JSContext *ctx, JSValueConst this, int argc, JSValueCons
     }
     monohull_buffer event;
     int done = monohull_event(name, timeout, &event);
+    forget_random();
     JS_FreeCString(ctx, name);
     if (done == MONOHULL_TIMED_OUT)
         return JS_NULL;
@@ -88,6 +90,7 @@ static JSValue js_first_of(JSContext *ctx, JSValueConst this, int argc, JSValueC
         return JS_EXCEPTION;
     monohull_buffer content;
     int which = monohull_first_of(names, timeout, &content);
+    forget_random();
     JSValue result = JS_NULL;
     if (which >= 0) {
         const char *name = names;
@@ -110,6 +113,7 @@ static JSValue js_sleep(JSContext *ctx, JSValueConst this, int argc, JSValueCons
         return JS_ThrowTypeError(ctx, "a sleep has an end");
     struct timespec left = { (time_t)(time / 1000000000), (long)(time % 1000000000) };
     nanosleep(&left, NULL);
+    forget_random();
     return JS_UNDEFINED;
 }
 
@@ -119,14 +123,15 @@ enum { SEND, PERFORM };
 static JSValue js_give(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
     JSValue result = JS_EXCEPTION;
     struct bytes bytes;
-    const char *first = JS_ToCString(ctx, argv[0]);
-    const char *name = kind == SEND && first ? JS_ToCString(ctx, argv[1]) : NULL;
+    const char *first = get_name(ctx, argv[0]);
+    const char *name = kind == SEND && first ? get_name(ctx, argv[1]) : NULL;
     if (first && (name || kind == PERFORM) && get_bytes(ctx, argv[kind == SEND ? 2 : 1], &bytes) == 0) {
         if (kind == SEND)
             result = undefined_or_error(ctx, monohull_send(first, name, bytes.at, bytes.length));
         else {
             monohull_buffer reply;
             int done = monohull_perform(first, bytes.at, bytes.length, &reply);
+            forget_random();
             if (done == 1) {
                 char *report = strndup((const char *)reply.data, reply.len);
                 monohull_discard(&reply);
@@ -143,7 +148,7 @@ static JSValue js_give(JSContext *ctx, JSValueConst this, int argc, JSValueConst
 }
 
 static JSValue js_state(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *name = JS_ToCString(ctx, argv[0]), *text = name ? JS_ToCString(ctx, argv[1]) : NULL;
+    const char *name = get_name(ctx, argv[0]), *text = name ? get_name(ctx, argv[1]) : NULL;
     JSValue result = text ? undefined_or_error(ctx, monohull_state(name, text)) : JS_EXCEPTION;
     JS_FreeCString(ctx, text);
     JS_FreeCString(ctx, name);
@@ -151,7 +156,7 @@ static JSValue js_state(JSContext *ctx, JSValueConst this, int argc, JSValueCons
 }
 
 static JSValue js_handed_over(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *name = JS_ToCString(ctx, argv[0]);
+    const char *name = get_name(ctx, argv[0]);
     if (!name)
         return JS_EXCEPTION;
     monohull_buffer text;
@@ -169,12 +174,13 @@ static JSValue js_answer(JSContext *ctx, JSValueConst this, int argc, JSValueCon
     if (get_time(ctx, argv[0], &timeout) < 0 || get_time(ctx, argv[1], &heartbeat) < 0)
         return JS_EXCEPTION;
     JSValue property = JS_GetPropertyStr(ctx, this, "token");
-    const char *token = JS_ToCString(ctx, property);
+    const char *token = get_name(ctx, property);
     JS_FreeValue(ctx, property);
     if (!token)
         return JS_EXCEPTION;
     monohull_buffer content;
     int ending = monohull_answer(token, timeout, heartbeat, &content);
+    forget_random();
     JS_FreeCString(ctx, token);
     if (ending < 0)
         return refused(ctx, ending);
@@ -211,6 +217,8 @@ static int act(const char *key, void *context) {
     struct act *act = context;
     JSContext *ctx = act->ctx;
     JSValue text = JS_NewString(ctx, key);
+    /* There was a pause before another attempt. */
+    forget_random();
     /* The exception of an attempt before this one. */
     JS_FreeValue(ctx, JS_GetException(ctx));
     act->result = JS_IsException(text) ? JS_EXCEPTION : JS_Call(ctx, act->function, JS_UNDEFINED, 1, &text);
@@ -244,17 +252,18 @@ static JSValue js_step(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     JS_FreeValue(ctx, attempts);
     if (done < 0 || get_pause(ctx, argv[2], "first", &retry.first) < 0 || get_pause(ctx, argv[2], "longest", &retry.longest) < 0)
         return JS_EXCEPTION;
-    const char *name = JS_ToCString(ctx, argv[0]);
+    const char *name = get_name(ctx, argv[0]);
     if (!name)
         return JS_EXCEPTION;
     done = monohull_step(name, &retry, act, &what);
+    forget_random();
     JS_FreeCString(ctx, name);
     return done < 0 ? refused(ctx, done) : what.result;
 }
 
 static JSValue js_step_key(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     char key[MONOHULL_STEP_KEY_ROOM];
-    const char *name = JS_ToCString(ctx, argv[0]);
+    const char *name = get_name(ctx, argv[0]);
     if (!name)
         return JS_EXCEPTION;
     int done = monohull_step_key(name, key);
@@ -273,10 +282,11 @@ static JSValue js_generation(JSContext *ctx, JSValueConst this, int argc, JSValu
 }
 
 static JSValue js_checkpoint(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *label = JS_ToCString(ctx, argv[0]);
+    const char *label = get_name(ctx, argv[0]);
     if (!label)
         return JS_EXCEPTION;
     int came = monohull_checkpoint(label);
+    forget_random();
     JS_FreeCString(ctx, label);
     return came < 0 ? refused(ctx, came) : JS_NewBool(ctx, came);
 }
@@ -286,6 +296,7 @@ static JSValue js_fork(JSContext *ctx, JSValueConst this, int argc, JSValueConst
     if (JS_ToUint32(ctx, &copies, argv[0]) < 0)
         return JS_EXCEPTION;
     int number = monohull_fork(copies);
+    forget_random();
     return number < 0 ? refused(ctx, number) : JS_NewInt32(ctx, number);
 }
 
@@ -299,7 +310,9 @@ static JSValue js_fail(JSContext *ctx, JSValueConst this, int argc, JSValueConst
 }
 
 static JSValue js_ready(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    return JS_NewBool(ctx, monohull_ready());
+    int came = monohull_ready();
+    forget_random();
+    return JS_NewBool(ctx, came);
 }
 
 const JSCFunctionListEntry invocation_functions[] = {

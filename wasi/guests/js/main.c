@@ -20,6 +20,7 @@
 #include "monohull.h"
 #include "monohull-wasi.h"
 #include "quickjs.h"
+#include "random.h"
 #include "stack.h"
 #include "values.h"
 
@@ -153,12 +154,13 @@ enum { BYTES, TEXT };
 
 static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
     size_t name_length;
-    const char *name = JS_ToCStringLen(ctx, &name_length, argv[0]);
+    const char *name = get_text(ctx, argv[0], &name_length);
     if (!name)
         return JS_EXCEPTION;
     JSValue result;
     struct monohull_slot slot;
     int error = monohull_slot_take(name, name_length, 1, &slot);
+    forget_random();
     if (error)
         result = slot_failed(ctx, name, error);
     else {
@@ -180,7 +182,7 @@ static JSValue js_take(JSContext *ctx, JSValueConst this, int argc, JSValueConst
 
 static JSValue js_publish(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     size_t name_length;
-    const char *name = JS_ToCStringLen(ctx, &name_length, argv[0]);
+    const char *name = get_text(ctx, argv[0], &name_length);
     if (!name)
         return JS_EXCEPTION;
     JSValue result = JS_EXCEPTION;
@@ -195,7 +197,7 @@ static JSValue js_publish(JSContext *ctx, JSValueConst this, int argc, JSValueCo
 }
 
 static JSValue js_read_file(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
-    const char *path = JS_ToCString(ctx, argv[0]);
+    const char *path = get_name(ctx, argv[0]);
     if (!path)
         return JS_EXCEPTION;
     size_t length;
@@ -212,6 +214,7 @@ static JSValue js_read_file(JSContext *ctx, JSValueConst this, int argc, JSValue
 static JSValue js_read_input(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int kind) {
     size_t length;
     uint8_t *bytes = read_all(0, &length);
+    forget_random();
     if (!bytes)
         return failed(ctx, "standard", "input", errno);
     return kind == TEXT ? text_value(ctx, bytes, length) : bytes_value(ctx, bytes, length);
@@ -229,7 +232,7 @@ static int write_all(int file, const uint8_t *bytes, size_t length) {
 }
 
 static JSValue js_write_file(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    const char *path = JS_ToCString(ctx, argv[0]);
+    const char *path = get_name(ctx, argv[0]);
     if (!path)
         return JS_EXCEPTION;
     JSValue result = JS_EXCEPTION;
@@ -264,7 +267,7 @@ static JSValue js_collect_garbage(JSContext *ctx, JSValueConst this, int argc, J
 /* Used by the prelude alone, which makes TextEncoder and TextDecoder of them. */
 static JSValue js_encode(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
     size_t length;
-    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    const char *text = get_text(ctx, argv[0], &length);
     if (!text)
         return JS_EXCEPTION;
     uint8_t *bytes = malloc(length + 1);
@@ -383,7 +386,7 @@ static JSValue js_print(JSContext *ctx, JSValueConst this, int argc, JSValueCons
     FILE *to = is_error ? stderr : stdout;
     for (int i = 0; i < argc; i++) {
         size_t length;
-        const char *text = JS_ToCStringLen(ctx, &length, argv[i]);
+        const char *text = get_text(ctx, argv[i], &length);
         if (!text)
             return JS_EXCEPTION;
         if (i > 0)
@@ -469,6 +472,7 @@ static void run_jobs(JSContext *ctx) {
             struct timespec pause = { rest / 1000000000, rest % 1000000000 };
             fflush(stdout);
             nanosleep(&pause, NULL);
+            forget_random();
             continue;
         }
         JSValue function = JS_DupValue(ctx, timers->function);
@@ -492,7 +496,10 @@ static const char prelude[] =
     "      if (!/^utf-?8$/i.test(label)) throw new RangeError(`TextDecoder: there is only utf-8, not ${label}`);\n"
     "    }\n"
     "    get encoding() { return 'utf-8'; }\n"
-    "    decode(bytes = new Uint8Array()) { return decode(bytes); }\n"
+    "    decode(bytes = new Uint8Array()) {\n"
+    "      if (bytes instanceof DataView) bytes = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);\n"
+    "      return decode(bytes).replace(/^\\ufeff/, '');\n"
+    "    }\n"
     "  };\n"
     "})";
 
@@ -516,6 +523,7 @@ static void add_globals(JSContext *ctx) {
     for (int i = 0; i < COUNT(err); i++)
         add_function(ctx, console, err[i], js_warn, 1);
     JS_SetPropertyStr(ctx, global, "console", console);
+    add_random(ctx);
     add_function(ctx, global, "print", js_log, 1);
     add_function(ctx, global, "setTimeout", js_set_timeout, 2);
     add_function(ctx, global, "clearTimeout", js_clear_timeout, 1);

@@ -1,6 +1,7 @@
 /* Values of a program in JavaScript: see `values.h`. */
 #include "values.h"
 #include <stdlib.h>
+#include <string.h>
 
 JSValue throw_error(JSContext *ctx, const char *text, int number) {
     JSValue error = JS_NewError(ctx);
@@ -30,10 +31,31 @@ JSValue text_value(JSContext *ctx, uint8_t *bytes, size_t length) {
     return text;
 }
 
+const char *get_text(JSContext *ctx, JSValueConst value, size_t *length) {
+    const char *text = JS_ToCStringLen(ctx, length, value);
+    /* In a text of ASCII there is none. Any other is a copy, which is the caller's, and no longer than before. */
+    for (size_t i = 0; text && i + 2 < *length; i++) {
+        uint8_t *at = (uint8_t *)text + i;
+        if (at[0] == 0xed && at[1] >= 0xa0)
+            memcpy(at, "\xef\xbf\xbd", 3);
+    }
+    return text;
+}
+
+const char *get_name(JSContext *ctx, JSValueConst value) {
+    size_t length;
+    const char *name = get_text(ctx, value, &length);
+    if (!name || strlen(name) == length)
+        return name;
+    JS_FreeCString(ctx, name);
+    JS_ThrowTypeError(ctx, "a text has a zero character in it");
+    return NULL;
+}
+
 int get_bytes(JSContext *ctx, JSValueConst value, struct bytes *out) {
     out->text = NULL;
     if (JS_IsString(value)) {
-        out->text = JS_ToCStringLen(ctx, &out->length, value);
+        out->text = get_text(ctx, value, &out->length);
         out->at = (const uint8_t *)out->text;
         return out->text ? 0 : -1;
     }

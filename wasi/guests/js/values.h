@@ -13,6 +13,11 @@ JSValue throw_error(JSContext *ctx, const char *text, int number);
 JSValue bytes_value(JSContext *ctx, uint8_t *bytes, size_t length);
 JSValue text_value(JSContext *ctx, uint8_t *bytes, size_t length);
 
+/* A text in UTF-8: half of a pair of surrogates is U+FFFD in it, as in all texts that leave a program. The second one is for calls that end a text with a zero: one
+ * that has a zero in it is an exception, and not a part of it. NULL with an exception; `JS_FreeCString` frees it. */
+const char *get_text(JSContext *ctx, JSValueConst value, size_t *length);
+const char *get_name(JSContext *ctx, JSValueConst value);
+
 /* The bytes of a text, an ArrayBuffer or a view of one; as long as the value lives. */
 struct bytes {
     const uint8_t *at;

@@ -28,6 +28,13 @@ impl From<SlotError> for SlotRefusal {
 
 impl From<WasiError> for SlotRefusal {
     fn from(number: WasiError) -> SlotRefusal {
-        SlotRefusal { number, why: String::new() }
+        let why = match number {
+            WasiError::FAULT => "an address leads out of the program's memory",
+            WasiError::ILSEQ => "a text is not UTF-8",
+            WasiError::BADF => "no buffer has this handle",
+            // The number says it.
+            _ => "",
+        };
+        SlotRefusal { number, why: String::from(why) }
     }
 }

@@ -19,6 +19,7 @@ use crate::imports::Imports;
 use crate::moves;
 use crate::preview1::{State, memory_of};
 use crate::slot_refusal::SlotRefusal;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use monohull_abi::Errno;
@@ -127,12 +128,17 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=SLOT_NAME_MAX).contains(&name.len())
 }
 
+/// What is said of a name of so many bytes that no slot can have.
+pub(crate) fn wrong_name(len: usize) -> String {
+    format!("a slot's name has 1 to {SLOT_NAME_MAX} bytes, this one has {len}")
+}
+
 /// A slot's name in the program's memory.
-fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, WasiError> {
+fn name<'a>(guest: &'a Guest<'_>, pointer: u32, len: u32) -> Result<&'a str, SlotRefusal> {
     if len == 0 || len as usize > SLOT_NAME_MAX {
-        return Err(WasiError::INVAL);
+        return Err(SlotRefusal { number: WasiError::INVAL, why: wrong_name(len as usize) });
     }
-    guest.text(pointer, len)
+    Ok(guest.text(pointer, len)?)
 }
 
 /// Fills a slot with a copy of bytes, or of a text.

@@ -1,8 +1,7 @@
 //! `monohull:function/slots`, the interface of `wasi/include/monohull.wit`: what modules import from the module `monohull`, for components.
 
 use super::{Caller, State};
-use crate::slots::{is_name, publish, publish_text, take};
-use alloc::format;
+use crate::slots::{is_name, publish, publish_text, take, wrong_name};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::result::Result as Answer;
@@ -32,7 +31,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
 /// Does something with the slot of this name; errors are texts.
 fn named<T>(name: &str, run: impl FnOnce(&str) -> Answer<T, SlotError>) -> Answer<T, String> {
     if !is_name(name) {
-        return Err(format!("a slot's name has 1 to 255 bytes, this one has {}", name.len()));
+        return Err(wrong_name(name.len()));
     }
     run(name).map_err(|error| error.to_string())
 }
