@@ -9,6 +9,7 @@ use goblin::elf64::{
     section_header::{SHT_DYNSYM, SHT_SYMTAB, SIZEOF_SHDR, SectionHeader},
     sym::{SIZEOF_SYM, STT_FUNC, STT_NOTYPE, STT_OBJECT, Sym, st_type},
 };
+use std::borrow::Cow;
 
 /// The most symbols that are kept of one file.
 const MAX_SYMBOLS: usize = 1 << 20;
@@ -83,10 +84,25 @@ impl SymbolTable {
                 }
             }
         }
-        // The same place often has a name in both tables; of several names one with a size is best.
-        table.places.sort_by_key(|place| (place.address, std::cmp::Reverse(place.size)));
-        table.places.dedup_by_key(|place| place.address);
+        table.sort();
         table
+    }
+
+    /// Adds the symbols of a file that is a part of this one, whose own addresses count from `base`: those of a WebAssembly program in its image.
+    pub fn add_part(&mut self, part: &[u8], base: u64) {
+        let theirs = SymbolTable::read(part);
+        for place in theirs.places.iter().take(MAX_SYMBOLS - self.places.len().min(MAX_SYMBOLS)) {
+            let name = name_in_program(&theirs.names[place.name.0 as usize..place.name.1 as usize]);
+            let end = place.section_end.saturating_add(base);
+            self.add(place.address.saturating_add(base), place.size, end, Some(&name));
+        }
+        self.sort();
+    }
+
+    /// The same place often has a name in both tables; of several names one with a size is best.
+    fn sort(&mut self) {
+        self.places.sort_by_key(|place| (place.address, std::cmp::Reverse(place.size)));
+        self.places.dedup_by_key(|place| place.address);
     }
 
     fn add_section(&mut self, symbols: &[u8], names: &[u8], base_and_end: impl Fn(u16) -> Option<(u64, u64)>) {
@@ -132,6 +148,17 @@ impl SymbolTable {
     /// Whether nothing has a name.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+}
+
+/// What a function of a WebAssembly program is called in it. Wasmtime calls it `wasm[MODULE]::function[INDEX]::NAME`, without the last part if it has no
+/// name. Other code has names that say what it is for.
+fn name_in_program(symbol: &str) -> Cow<'_, str> {
+    let function = || symbol.strip_prefix("wasm[")?.split_once("]::function[")?.1.split_once(']');
+    match function() {
+        Some((index, "")) => Cow::Owned(format!("<wasm function {index}>")),
+        Some((_, name)) => Cow::Borrowed(name.trim_start_matches(':')),
+        None => Cow::Borrowed(symbol),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Traps, and the limits of memory and time.
 
 use super::support::{CHECKS, Function, failure, program, words_of};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn traps_are_failures_of_the_function() {
@@ -99,7 +99,8 @@ fn a_memory_without_pages_and_calls_of_nothing_are_traps() {
 #[test]
 fn a_memory_larger_than_the_limit_is_an_error_that_says_so() {
     let module = "(module (memory (export \"memory\") 4096) (func (export \"_start\")))";
-    let component = "(component (core module $m (memory 4096)) (core instance (instantiate $m)))";
+    let component = "(component (core module $m (memory 4096)) (core instance (instantiate $m))
+        (instance $i) (export \"wasi:cli/run@0.2.0\" (instance $i)))";
     for options in CHECKS {
         for text in [module, component] {
             let report = Function::built(text, options).run(json!({ "memory": "16MiB" }), json!({}));
@@ -122,6 +123,24 @@ fn a_memory_larger_than_the_limit_is_an_error_that_says_so() {
 fn an_endless_loop_ends_at_the_deadline() {
     let error = failure("(loop (br 0))", &[], json!({ "timeout": "300ms" }));
     assert_eq!((error["kind"].as_str(), error["blame"].as_str()), (Some("timeout"), Some("function")), "{error:#}");
+    assert!(error["ip"]["symbol"].as_str().is_some_and(|name| name.starts_with("inner + 0x")), "{error:#}");
+}
+
+/// Where a program is that does not end, by the names that its functions have in it, if they have any.
+#[test]
+fn an_endless_loop_is_told_by_the_names_of_the_program() {
+    let text =
+        "(module (import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32))) (memory (export \"memory\") 1)
+        (func $_ZN3app4spin17h0123456789abcdefE (loop (br 0))) (func (call 1)) (func (export \"_start\") (call 2)))";
+    for options in CHECKS {
+        let report = Function::built(text, options).run(json!({ "timeout": "300ms" }), json!({}));
+        let error = &report["error"];
+        let named =
+            |place: &Value| place["symbol"].as_str().and_then(|name| name.split(" + ").next()).map(str::to_owned);
+        let callers = error["backtrace"].as_array().expect("callers").iter().take(2).map(named);
+        let names: Vec<String> = [named(&error["ip"])].into_iter().chain(callers).flatten().collect();
+        assert_eq!(names, ["app::spin", "<wasm function 2>", "<wasm function 3>"], "{report:#}");
+    }
 }
 
 /// A memory that is copied to grow ends at a half, or at a quarter.

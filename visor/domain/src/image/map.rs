@@ -14,6 +14,7 @@ use super::apart::verify_sealed;
 use super::{Access as SegmentAccess, Image, ImageError, SymbolTable, verify};
 use crate::address_space::{Access, AddressSpace, AddressSpaceError};
 use crate::keys::Key;
+use goblin::elf64::header::ELFMAG;
 use monohull_abi::layout::{PAGE, page_down, page_up};
 use monohull_host_files::input::{self, InputError};
 use monohull_ipc::sealed::{seal, seal_file};
@@ -219,10 +220,23 @@ impl LoadedImage {
             let mut bytes = vec![0; len as usize];
             // A report without names is better than none.
             match self.sealed.read_exact_at(&mut bytes, 0) {
-                Ok(()) => SymbolTable::read(&bytes),
+                Ok(()) => self.read_symbols(&bytes),
                 Err(_) => SymbolTable::default(),
             }
         })
+    }
+
+    /// Names in the file with these bytes. A compiled WebAssembly program lies in its image as a file of its own, which begins with a segment.
+    fn read_symbols(&self, bytes: &[u8]) -> SymbolTable {
+        let mut symbols = SymbolTable::read(bytes);
+        for segment in self.image.segments.iter().filter(|segment| segment.file_offset > 0) {
+            if let Some(part) = bytes.get(segment.file_offset as usize..)
+                && part.starts_with(ELFMAG)
+            {
+                symbols.add_part(part, segment.address);
+            }
+        }
+        symbols
     }
 
     /// The bytes of a writable segment, beginning with the one at `skip`.
