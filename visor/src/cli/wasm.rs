@@ -13,7 +13,7 @@ mod functions;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -155,8 +155,11 @@ pub(super) fn module(tools: &Path, program: &Path) -> Result<Vec<u8>, BuildError
 /// A file that is called as a WebAssembly program, and is none.
 fn no_program(program: &Path, bytes: &[u8]) -> BuildError {
     const SHOWN: usize = 16;
+    let is_text =
+        || ["(module", "(component"].iter().any(|begin| bytes.trim_ascii_start().starts_with(begin.as_bytes()));
     let why = match bytes.is_empty() {
         true => "it is no WebAssembly program: it is empty".to_owned(),
+        false if is_text() => "it is WebAssembly as text and no program: `wat2wasm FILE` (wabt) makes one".to_owned(),
         false => {
             let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]).escape_debug().to_string();
             format!("it is no WebAssembly program: it begins with `{begin}`")
@@ -183,11 +186,21 @@ pub(super) fn build_program(program: &Path, out: Option<&Path>, settings: Settin
     let beside = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = out.unwrap_or(beside);
     let path = folder.join(format!("{name}.so"));
+    if is_same_file(program, &path) {
+        let why = "its image would take its place, as it is called like an image itself: call it `.wasm`, or put the image into another folder (`--out`)";
+        return Err(BuildError::WasiCompiler { program: program.to_path_buf(), why: why.to_owned() });
+    }
     let tools = tools()?;
     let (image, mut report) = compile_program(&tools, program, &module(&tools, program)?, &path, settings)?;
     without_system_calls(&image, &mut report);
     install(folder, &path, &image).map_err(|source| BuildError::File { path: path.clone(), source })?;
     Ok(Built { path, report, layout: None, refused: Vec::new() })
+}
+
+/// Whether both paths lead to one file, which is there.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let of = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    of(one).is_ok_and(|one| of(other).is_ok_and(|other| one == other))
 }
 
 /// The image of a program that a workflow file names: from the cache, or compiled now.

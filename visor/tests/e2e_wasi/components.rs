@@ -123,7 +123,6 @@ fn a_component_keeps_to_the_memory_and_the_time_of_its_step() {
 fn a_component_without_what_it_needs_says_what() {
     let of = |imports: &str| command(imports, "(core instance $host)", "", "(i32.const 0)");
     for (text, expected) in [
-        ("(component)".to_owned(), "wasi:cli/run@0.2.0"),
         (of(r#"(import "acme:rockets/launch@1.0.0" (instance (export "fire" (func))))"#), "acme:rockets/launch@1.0.0"),
         (of(r#"(import "launch" (func))"#), "launch"),
         // Another version, another type, and a function that the interface does not have.
@@ -634,6 +633,12 @@ fn what_is_no_component_is_refused() {
     assert_eq!(control.status.code(), Some(0), "{}", words(&control.stderr));
     let said = refused("app.wasm", &within[..within.len() - unnamed.len()]);
     assert!(said.contains("ends before a section of it does"), "{said}");
+    // Right components that have nothing to call, or only one within them has.
+    let within = [HEADER, &section(4, &whole)].concat();
+    for bytes in [HEADER, &within] {
+        let said = refused("app.wasm", bytes);
+        assert!(said.contains("neither `wasi:cli/run@0.2` nor `wasi:http/incoming-handler@0.2`"), "{said}");
+    }
     // Types whose size doubles sixty times.
     let types: String = (1..60).map(|step| format!("(type $t{step} (tuple $t{} $t{}))", step - 1, step - 1)).collect();
     let text = format!("(component (type $t0 (tuple u64 u64)) {types})");

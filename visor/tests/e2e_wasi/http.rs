@@ -306,13 +306,15 @@ fn a_component_that_answers_otherwise_is_refused_by_name() {
             "wasi:http/incoming-handler",
         ),
         (
-            "(component (import \"wasi:http/types@0.3.0\" (instance (export \"fields\" (type (sub resource))))))",
+            "(component (import \"wasi:http/types@0.3.0\" (instance (export \"fields\" (type (sub resource)))))
+                (instance $i) (export \"wasi:http/incoming-handler@0.2.0\" (instance $i)))",
             "wasi:http/types@0.3.0",
         ),
         (
             "(component (import \"wasi:http/types@0.2.0\" (instance
                 (export \"fields\" (type $fields (sub resource)))
-                (export \"[constructor]fields\" (func (param \"size\" u32) (result (own $fields)))))))",
+                (export \"[constructor]fields\" (func (param \"size\" u32) (result (own $fields))))))
+                (instance $i) (export \"wasi:http/incoming-handler@0.2.0\" (instance $i)))",
             "[constructor]fields",
         ),
     ] {

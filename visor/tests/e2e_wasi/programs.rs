@@ -268,9 +268,38 @@ fn what_is_no_program_is_refused() {
     ] {
         Function::new(text);
     }
-    let text = "(module (import \"env\" \"log\" (func $log)) (func (export \"_start\") (call $log)))";
-    let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
-    assert!(said.contains("`env::log`") && said.contains("wasi_snapshot_preview1 and monohull"), "{said}");
+    // What is imported and not there, with what can be done where that is known.
+    for (module, import, expected) in [
+        ("env", "\"log\" (func)", "`--allow-undefined`"),
+        ("env", "\"abort\" (func (param i32 i32 i32 i32))", "@assemblyscript/wasi-shim"),
+        ("env", "\"emscripten_notify_memory_growth\" (func (param i32))", "-sSTANDALONE_WASM"),
+        ("env", "\"memory\" (memory 1)", "`--import-memory`"),
+        ("gojs", "\"runtime.wasmExit\" (func (param i32))", "`GOOS=wasip1 GOARCH=wasm`"),
+        ("__wbindgen_placeholder__", "\"__wbindgen_throw\" (func (param i32 i32))", "`wasm32-wasip1`"),
+        ("wasi", "\"thread-spawn\" (func (param i32) (result i32))", "There are no threads"),
+        ("wasi_unstable", "\"fd_close\" (func (param i32) (result i32))", "draft of 2019"),
+        ("wasi_snapshot_preview1", "\"sock_open\" (func (param i32) (result i32))", "docs/wasi.md"),
+        ("wasi_snapshot_preview1", "\"fd_close\" (global i32)", "docs/wasi.md"),
+        ("monohull", "\"launch\" (func)", "docs/wasi.md"),
+    ] {
+        let name = import.split('"').nth(1).expect("a name");
+        let text = format!("(module (import \"{module}\" {import}) (func (export \"_start\")))");
+        let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
+        for part in [&format!("`{module}::{name}`"), "wasi_snapshot_preview1 and monohull", expected] {
+            assert!(said.contains(part), "{module} {import}: {said}");
+        }
+    }
+    // Parts of WebAssembly that are not there.
+    for (text, expected) in [
+        ("(module (memory 1 2 shared) (func (export \"_start\")))", "`wasm32-wasip1-threads`"),
+        ("(module (memory 1) (func (export \"_start\") (drop (i32.atomic.load (i32.const 0)))))", "`-pthread`"),
+        ("(module (memory 1 (pagesize 1)) (func (export \"_start\")))", "its third version does not have"),
+    ] {
+        let said = refused("app.wasm", &wat::parse_str(text).expect("a right module"));
+        assert!(said.contains(expected), "{text}: {said}");
+    }
+    let said = refused("app.wasm", b"  (module (func (export \"_start\")))");
+    assert!(said.contains("WebAssembly as text") && said.contains("wat2wasm"), "{said}");
     // The right magic number, another version.
     refused("app.wasm", b"\0asm\x02\0\0\0");
     // What a type checker finds.
@@ -279,10 +308,32 @@ fn what_is_no_program_is_refused() {
     refused("app.wasm", b"\x7fELF");
 }
 
+/// Nothing of the user's is lost, and nothing is left behind.
+#[test]
+fn an_image_that_cannot_be_put_in_its_place_leaves_all_as_it_was() {
+    let program = wat::parse_str("(module (func (export \"_start\")))").expect("a right program");
+    let folder = TempDir::new().expect("a folder");
+    // The image of `app.so` would be called as the program is.
+    let built_image = built(&folder, "app.so", &program);
+    let said = words(&built_image.stderr);
+    assert!(built_image.status.code() == Some(2) && said.contains("its image would take its place"), "{said}");
+    assert_eq!(fs::read(folder.path().join("app.so")).expect("it is there"), program);
+    fs::remove_file(folder.path().join("app.so")).expect("removed");
+    fs::create_dir(folder.path().join("app.so")).expect("made");
+    assert_eq!(built(&folder, "app.wasm", &program).status.code(), Some(3));
+    let left = fs::read_dir(folder.path()).expect("there").map(|entry| entry.expect("an entry").file_name());
+    let mut left: Vec<_> = left.collect();
+    left.sort_unstable();
+    assert_eq!(left, ["app.so", "app.wasm"]);
+}
+
 #[test]
 fn a_program_without_what_it_needs_says_what() {
     for (text, expected) in [
-        ("(module (import \"monohull\" \"launch\" (func)) (func (export \"_start\")))", "launch"),
+        (
+            "(module (import \"monohull\" \"escape\" (func (param i32))) (func (export \"_start\")))",
+            "incompatible import type for `monohull::escape`",
+        ),
         (
             "(module (import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32)))
                      (func (export \"_start\") (drop (call 0))))",

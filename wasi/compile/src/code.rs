@@ -54,7 +54,7 @@ pub(crate) fn compile(
             "the file ends before a section of it does: it is damaged, or a part of it is missing",
         ));
     }
-    match if is_component { None } else { no_program(program)? } {
+    match no_program(program, is_component)? {
         None => Ok(compiled),
         Some(why) => Err(why.into()),
     }

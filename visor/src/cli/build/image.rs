@@ -29,8 +29,8 @@ pub(in super::super) fn check(path: &Path, image: &[u8]) -> Result<Report, Build
 pub(in super::super) fn install(folder: &Path, path: &Path, image: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let aside = path.with_extension(format!("{}.new", std::process::id()));
-    fs::write(&aside, image)?;
-    fs::rename(&aside, path)
+    // A part of one, of which the disk had no room for the rest, would take the room that there is.
+    fs::write(&aside, image).and_then(|()| fs::rename(&aside, path)).inspect_err(|_| _ = fs::remove_file(&aside))
 }
 
 /// Whether the forbidden bytes lie inside of another instruction. In another layout they may be gone.
