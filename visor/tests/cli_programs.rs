@@ -536,9 +536,14 @@ fn only_programs_that_run_nothing_when_they_are_compiled_are_named_by_a_workflow
     for part in ["crate", "empty"] {
         fs::create_dir(path(part)).expect("made");
     }
-    for (name, text) in
-        [("crate/Cargo.toml", ""), ("crate/main.py", ""), ("program.c", "int main(void) { return 0; }"), ("app.py", "")]
-    {
+    for (name, text) in [
+        ("crate/Cargo.toml", ""),
+        ("crate/main.py", ""),
+        ("program.c", "int main(void) { return 0; }"),
+        ("program.wat", "(module)"),
+        ("program.go", "package main"),
+        ("app.py", ""),
+    ] {
         fs::write(path(name), text).expect("written");
     }
     // Beside this program there is no interpreter.
@@ -550,7 +555,9 @@ fn only_programs_that_run_nothing_when_they_are_compiled_are_named_by_a_workflow
     for (image, words, blame) in [
         ("crate", "is a crate and no image: `monohull build` makes one", "workflow"),
         ("empty", "is a folder without a program", "workflow"),
-        ("program.c", "is source and no image: `monohull cc`", "workflow"),
+        ("program.c", "is source and no image: `monohull cc FILE", "workflow"),
+        ("program.wat", "is source and no image: `wat2wasm FILE`", "workflow"),
+        ("program.go", "is source and no image: `GOOS=wasip1 GOARCH=wasm go build", "workflow"),
         ("missing.py", "No such file or directory", "workflow"),
         ("app.py", "`cargo xtask build --python` makes one", "function"),
     ] {

@@ -69,13 +69,10 @@ pub(super) fn image_of(path: &Path, making: Making, wanted: Wanted<'_>) -> Resul
     } else if is_python {
         python::cached_image(path, target).map(Some)
     } else {
-        let path = path.to_path_buf();
-        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
-        match end {
-            _ if path.join("Cargo.toml").is_file() => Err(BuildError::Crate(path)),
-            _ if path.is_dir() => Err(BuildError::NoProgramInFolder(path)),
-            "c" | "cc" | "cpp" | "cxx" | "rs" if path.is_file() => Err(BuildError::Source(path)),
-            _ => Ok(None),
+        match path {
+            _ if path.join("Cargo.toml").is_file() => Err(BuildError::Crate(path.to_path_buf())),
+            _ if path.is_dir() => Err(BuildError::NoProgramInFolder(path.to_path_buf())),
+            _ => BuildError::of_source(path).map_or(Ok(None), Err),
         }
     }
 }

@@ -187,11 +187,13 @@ pub(in super::super) enum BuildError {
     #[error("{} is a folder without a program: a Python program has `main.py` or `__main__.py`", shown(_0))]
     NoProgramInFolder(PathBuf),
     /// a workflow file names a source file; the workflow file is at fault
-    #[error(
-        "{} is source and no image: `monohull cc`, `monohull c++` or `monohull build` makes one of it, for the workflow file to name",
-        shown(_0)
-    )]
-    Source(PathBuf),
+    #[error("{} is source and no image: {remedy}, for the workflow file to name", shown(path))]
+    Source {
+        /// What the workflow file names.
+        path: PathBuf,
+        /// What makes an image or a program of it.
+        remedy: &'static str,
+    },
     /// the folder `wasi` is missing; the installation is at fault
     #[error("there is no folder `wasi` with the compiler of WebAssembly programs; `cargo xtask build` makes one")]
     NoWasi,
@@ -262,6 +264,18 @@ fn refused_functions(report: &Report) -> String {
     functions.join(", ")
 }
 
+/// What makes an image or a program of a source file, by how it is called.
+fn what_makes_source(path: &Path) -> Option<&'static str> {
+    Some(match path.extension()?.to_str()? {
+        "c" => "`monohull cc FILE -o IMAGE.so` makes an image of C",
+        "cc" | "cpp" | "cxx" => "`monohull c++ FILE -o IMAGE.so` makes an image of C++",
+        "rs" => "`monohull build` takes the folder with its Cargo.toml",
+        "go" => "`GOOS=wasip1 GOARCH=wasm go build -o app.wasm` in its folder makes a WebAssembly program",
+        "wat" | "wast" => "`wat2wasm FILE` (wabt) makes a program of WebAssembly as text",
+        _ => return None,
+    })
+}
+
 /// What makes an image or a program of a folder that is no crate, or makes a crate.
 fn instead_of_crate(path: &Path) -> String {
     let (text, is_here) = (shown(path), path == Path::new(".") || path.as_os_str().is_empty());
@@ -281,18 +295,19 @@ fn instead_of_crate(path: &Path) -> String {
 }
 
 impl BuildError {
+    /// That a workflow file names a source file, if this is one.
+    pub(in super::super) fn of_source(path: &Path) -> Option<BuildError> {
+        let remedy = what_makes_source(path).filter(|_| path.is_file())?;
+        Some(BuildError::Source { path: path.to_path_buf(), remedy })
+    }
+
     /// What a path without a manifest is.
     pub(super) fn no_crate(path: &Path) -> BuildError {
-        let remedy = match path.extension().and_then(|end| end.to_str()) {
-            Some("c") => "`monohull cc FILE -o IMAGE.so` makes an image of C",
-            Some("cc" | "cpp" | "cxx") => "`monohull c++ FILE -o IMAGE.so` makes an image of C++",
-            Some("rs") => "`monohull build` takes the folder with its Cargo.toml",
-            Some("go") => "`GOOS=wasip1 GOARCH=wasm go build -o app.wasm` in its folder makes a WebAssembly program",
-            Some("wat" | "wast") => "`wat2wasm FILE` (wabt) makes a program of WebAssembly as text",
-            Some("wasm" | "js" | "mjs" | "cjs" | "py") if !path.exists() => {
-                return BuildError::NoFile(path.to_path_buf());
-            }
-            _ => return BuildError::NoCrate { path: path.to_path_buf(), remedy: instead_of_crate(path) },
+        let Some(remedy) = what_makes_source(path) else {
+            return match path.extension().and_then(|end| end.to_str()) {
+                Some("wasm" | "js" | "mjs" | "cjs" | "py") if !path.exists() => BuildError::NoFile(path.to_path_buf()),
+                _ => BuildError::NoCrate { path: path.to_path_buf(), remedy: instead_of_crate(path) },
+            };
         };
         match path.is_file() {
             true => BuildError::SourceFile { path: path.to_path_buf(), remedy },
@@ -310,7 +325,7 @@ impl BuildError {
             BuildError::Crate(_)
             | BuildError::NoProgramInFolder(_)
             | BuildError::NoPythonProgram(_)
-            | BuildError::Source(_) => Blame::Workflow,
+            | BuildError::Source { .. } => Blame::Workflow,
             _ => Blame::Function,
         }
     }
