@@ -54,7 +54,8 @@ func Invocation() string {
 	return textOf(6)
 }
 
-// Ready says that the program is ready for its inputs. It is true in an instance that has started here, from a template.
+// Ready says that the program is ready for its inputs. It is true in an instance that has started here, from a template. Go's runtime draws random
+// numbers when it starts, and what does so before it is ready has no template: it is false as long as that is so.
 func Ready() bool {
 	return ready() == 1
 }
