@@ -365,7 +365,6 @@ static void turns(struct sockaddr_in address)
 {
 	static const int orders[3][3] = {{2, 0, 1}, {1, 2, 0}, {2, 1, 0}};
 	socklen_t len = sizeof address;
-	struct epoll_event events[4];
 	char text[4];
 	int epoll = epoll_create1(0), listener = socket(AF_INET, SOCK_STREAM, 0), clients[3], streams[3];
 	CHECK(bind(listener, (void *)&address, len) == 0 && listen(listener, 8) == 0 && getsockname(listener, (void *)&address, &len) == 0);
@@ -379,7 +378,11 @@ static void turns(struct sockaddr_in address)
 		for (int at = 0; at < 3; at++) CHECK(write(clients[orders[round][at]], "x", 1) == 1);
 		pause_for(20);
 		CHECK(epoll_wait(epoll, events, 4, 10000) == 3);
-		for (int at = 0; at < 3; at++) CHECK(events[at].data.fd == streams[orders[round][at]] && read(events[at].data.fd, text, 4) == 1);
+		for (int at = 0; at < 3; at++) {
+			int stream = streams[orders[round][at]];
+			CHECK(events[at].data.u64 == (uint64_t)MARK + stream);
+			CHECK(read(stream, text, 4) == 1);
+		}
 	}
 	for (int at = 0; at < 3; at++) close(clients[at]), close(streams[at]);
 	close(listener);
