@@ -209,6 +209,9 @@ fn a_cache_that_cannot_be_used_changes_nothing() {
         .expect("changed");
     let before = inode(&place.entry());
     assert_eq!(place.run(), "one");
+    let run = place.monohull("", &["run"]).expect(0);
+    assert_eq!(run.err.matches("monohull: the cache is not used: ").count(), 1, "{}", run.err);
+    assert!(run.err.contains("wasi-cache.key: the key is not used: others"), "{}", run.err);
     assert_eq!(inode(&place.entry()), before);
 }
 

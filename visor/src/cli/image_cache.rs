@@ -17,10 +17,13 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::SystemTime;
 
 use super::cache::cache;
-use monohull_checkpoint::{Key, NewFile, Replace, remove_abandoned};
+use super::output;
+use monohull_checkpoint::{Key, KeyError, NewFile, Replace, remove_abandoned};
+use monohull_report::escape::shown;
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 
 const SEAL_BYTES: usize = 32;
@@ -75,8 +78,14 @@ impl Entry {
         for folder in [path.parent()?, &keys] {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
         }
-        let key = Key::load_or_create(&keys.join(format!("{kind}-cache.key"))).ok()?;
-        Some(Entry { path, key, made_from })
+        let file = keys.join(format!("{kind}-cache.key"));
+        match Key::load_or_create(&file) {
+            Ok(key) => Some(Entry { path, key, made_from }),
+            Err(error) => {
+                note_wrong_key(&file, &error);
+                None
+            }
+        }
     }
 
     /// What was made, if the user's key has sealed it for this very hash.
@@ -111,6 +120,15 @@ impl Entry {
         write(new.file())?;
         new.publish(Replace::Yes)?;
         self.path.parent().map_or(Ok(()), prune)
+    }
+}
+
+/// Says once that a key is there which cannot be used: without a word each program would be made again each time, for good. A host on which there can be no
+/// key has no cache, and that is all.
+fn note_wrong_key(file: &Path, error: &KeyError) {
+    static SAID: Once = Once::new();
+    if !matches!(error, KeyError::Io(_)) {
+        SAID.call_once(|| output::note(format_args!("monohull: the cache is not used: {}: {error}", shown(file))));
     }
 }
 
