@@ -44,21 +44,23 @@ const WITHOUT: [&str; 9] = [
 /// What of QuickJS is the interpreter.
 const QUICKJS: [&str; 5] = ["quickjs.c", "dtoa.c", "libregexp.c", "libunicode.c", "cutils.c"];
 /// The main program of the interpreter, what is included of ours, and what is included before everything else.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "wasi/guests/js/main.c",
     "wasi/guests/js/children.c",
     "wasi/guests/js/connection.c",
+    "wasi/guests/js/console.c",
     "wasi/guests/js/continuation.c",
     "wasi/guests/js/invocation.c",
     "wasi/guests/js/random.c",
     "wasi/guests/js/values.c",
     "wasi/lib/monohull.c",
 ];
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 10] = [
     "function/include/monohull.h",
     "wasi/include/monohull-wasi.h",
     "wasi/guests/js/children.h",
     "wasi/guests/js/connection.h",
+    "wasi/guests/js/console.h",
     "wasi/guests/js/continuation.h",
     "wasi/guests/js/invocation.h",
     "wasi/guests/js/random.h",

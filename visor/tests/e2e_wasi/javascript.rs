@@ -273,6 +273,54 @@ fn texts_are_whole_and_utf_8() {
     assert_eq!(report["output"]["out"]["text"], "half \u{fffd}", "{report:#}");
 }
 
+/// `console` shows values as Node.js does.
+#[test]
+fn what_is_printed_tells_what_is_in_it() {
+    let script = Script::new(
+        "class Point { x = 1; y = [2]; }\n\
+         const loop = { n: 1 }; loop.self = loop;\n\
+         console.log('plain', 1, -0, 1n, true, null, undefined, Symbol('s'));\n\
+         console.info({ a: 1, 'b-c': \"it's\", d: { e: { f: { g: 1 } } } }, [1, [2, [3, [4]]]], [], {});\n\
+         console.debug(new Map([['a', { b: 1 }]]), new Set([1, 'x']), new Uint8Array([1, 2]), new Point(), Point, () => 1);\n\
+         console.log(new Date(0), /x+/g, Object.create(null), { get x() { return 1; }, [Symbol('k')]: 1 }, loop);\n\
+         console.log('%s is %d: %j %o 100%%', 'it', 1.5, { a: [1] }, { b: 'c' }, 'more'); console.log('50%', 1);\n\
+         console.log(Array.from({ length: 30 }, (_, at) => at));\n\
+         console.log({ long: 'x'.repeat(40), longer: 'y'.repeat(40) });\n\
+         console.group('in'); console.log('a\\nb'); console.groupEnd(); console.count(); console.count();\n\
+         console.assert(true); console.assert(false, 'bad', [1]);\n\
+         try { null.field; } catch (error) { console.error({ error }); }\n\
+         console.warn(new Error('boom', { cause: 'why' }).cause, new Error('last'));\n",
+    );
+    let report = script.run("app.so", json!({}), json!({}), &[]);
+    let lines = printed(&report);
+    let expected = [
+        "plain 1 -0 1n true null undefined Symbol(s)",
+        r#"{ a: 1, 'b-c': "it's", d: { e: { f: [Object] } } } [ 1, [ 2, [ 3, [Array] ] ] ] [] {}"#,
+        "Map(1) { 'a' => { b: 1 } } Set(2) { 1, 'x' } Uint8Array(2) [ 1, 2 ] Point { x: 1, y: [ 2 ] } [class Point] [Function (anonymous)]",
+        "1970-01-01T00:00:00.000Z /x+/g [Object: null prototype] {} { x: [Getter], [Symbol(k)]: 1 } { n: 1, self: [Circular] }",
+        r#"it is 1.5: {"a":[1]} { b: 'c' } 100% more"#,
+        "50% 1",
+        "[",
+        "  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,",
+        "  20, 21, 22, 23, 24, 25, 26, 27, 28, 29",
+        "]",
+        "{",
+        &format!("  long: '{}',", "x".repeat(40)),
+        &format!("  longer: '{}'", "y".repeat(40)),
+        "}",
+        "in",
+        "  a",
+        "  b",
+        "default: 1",
+        "default: 2",
+        "Assertion failed: bad [ 1 ]",
+    ];
+    assert_eq!(lines[..expected.len()], expected, "{lines:#?}");
+    let rest = &lines[expected.len()..];
+    assert!(rest[0] == "{" && rest[1].starts_with("  error: TypeError: ") && rest[2].contains(" at "), "{rest:#?}");
+    assert!(rest.iter().any(|line| line == "why Error: last"), "{rest:#?}");
+}
+
 const RECURSION: [&str; 4] = [
     "InternalError stack overflow",
     "InternalError stack overflow",

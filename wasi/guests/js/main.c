@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "children.h"
 #include "connection.h"
+#include "console.h"
 #include "continuation.h"
 #include "invocation.h"
 #include "monohull.h"
@@ -380,23 +381,7 @@ static JSModuleDef *load(JSContext *ctx, const char *path, void *opaque) {
     return definition;
 }
 
-/* -- Output and timers ------------------------------------------------------------------------------------------------------ */
-
-static JSValue js_print(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int is_error) {
-    FILE *to = is_error ? stderr : stdout;
-    for (int i = 0; i < argc; i++) {
-        size_t length;
-        const char *text = get_text(ctx, argv[i], &length);
-        if (!text)
-            return JS_EXCEPTION;
-        if (i > 0)
-            fputc(' ', to);
-        fwrite(text, 1, length, to);
-        JS_FreeCString(ctx, text);
-    }
-    fputc('\n', to);
-    return JS_UNDEFINED;
-}
+/* -- Globals ---------------------------------------------------------------------------------------------------------------- */
 
 struct timer {
     struct timer *next;
@@ -507,24 +492,11 @@ static void add_function(JSContext *ctx, JSValueConst object, const char *name, 
     JS_SetPropertyStr(ctx, object, name, JS_NewCFunction(ctx, function, name, length));
 }
 
-static JSValue js_log(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    return js_print(ctx, this, argc, argv, 0);
-}
-
-static JSValue js_warn(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv) {
-    return js_print(ctx, this, argc, argv, 1);
-}
-
 static void add_globals(JSContext *ctx) {
-    JSValue global = JS_GetGlobalObject(ctx), console = JS_NewObject(ctx);
-    static const char *const out[] = { "log", "info", "debug" }, *const err[] = { "error", "warn" };
-    for (int i = 0; i < COUNT(out); i++)
-        add_function(ctx, console, out[i], js_log, 1);
-    for (int i = 0; i < COUNT(err); i++)
-        add_function(ctx, console, err[i], js_warn, 1);
-    JS_SetPropertyStr(ctx, global, "console", console);
+    JSValue global = JS_GetGlobalObject(ctx);
+    if (add_console(ctx) < 0)
+        uncaught(ctx);
     add_random(ctx);
-    add_function(ctx, global, "print", js_log, 1);
     add_function(ctx, global, "setTimeout", js_set_timeout, 2);
     add_function(ctx, global, "clearTimeout", js_clear_timeout, 1);
     JSValue make = JS_Eval(ctx, prelude, sizeof prelude - 1, "<prelude>", JS_EVAL_TYPE_GLOBAL);

@@ -1,0 +1,10 @@
+/* What prints lines: `console`, and `print`, which takes texts. */
+#ifndef CONSOLE_H
+#define CONSOLE_H
+
+#include "quickjs.h"
+
+/* Makes both globals: 0, or -1 with an exception. */
+int add_console(JSContext *ctx);
+
+#endif
