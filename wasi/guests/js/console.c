@@ -1,9 +1,12 @@
 /* `console`: values as Node.js shows them, so that a program which prints an object tells what is in it. */
 #include "console.h"
 #include "values.h"
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-/* Given what writes a line, to the standard output or to the standard error, it makes the object. Lists have 100 items at most, and objects in objects two levels. */
+/* Given what writes a line, to the standard output or to the standard error, it gives the methods. Lists have 100 items at most, and objects in objects two levels.
+ * It is read when something is printed for the first time that is no text or number: that takes half a millisecond. */
 static const char source[] =
     "((write) => {\n"
     "  const DEPTH = 2, ITEMS = 100, WIDTH = 72, SHORT = 20;\n"
@@ -126,7 +129,7 @@ static const char source[] =
     "  const log = (...values) => say(false, values), error = (...values) => say(true, values);\n"
     "  const counts = new Map(), times = new Map();\n"
     "  const spent = (label) => `${label}: ${Date.now() - times.get(label)}ms`;\n"
-    "  globalThis.console = {\n"
+    "  return {\n"
     "    log, info: log, debug: log, error, warn: error,\n"
     "    dir: (value) => log(show(value, [])),\n"
     "    assert: (holds, ...values) => {\n"
@@ -180,13 +183,68 @@ static JSValue js_write(JSContext *ctx, JSValueConst this, int argc, JSValueCons
     return print(ctx, 1, argv, JS_ToBool(ctx, argv[1]) ? stderr : stdout);
 }
 
-int add_console(JSContext *ctx) {
-    JSValue global = JS_GetGlobalObject(ctx), write = JS_NewCFunction(ctx, js_write, "write", 2);
-    JS_SetPropertyStr(ctx, global, "print", JS_NewCFunction(ctx, js_print, "print", 1));
+/* The methods of `console`; the first print what they are given, those from ERRORS on to the standard error. */
+static const char *const names[] = { "log", "info", "debug", "error", "warn", "dir", "assert", "trace", "count", "countReset",
+                                     "time", "timeLog", "timeEnd", "group", "groupEnd" };
+enum { ERRORS = 3, LINES = 5, GROUP = 13 };
+
+/* The methods in JavaScript, once there are any. */
+static JSValue methods = JS_UNDEFINED;
+/* Lines have had an indentation. */
+static int has_groups;
+
+/* Whether values are printed as their texts are. */
+static int are_plain(JSContext *ctx, int argc, JSValueConst *argv) {
+    for (int i = 0; i < argc; i++) {
+        double number = 1;
+        if (JS_IsNumber(argv[i]))
+            JS_ToFloat64(ctx, &number, argv[i]);
+        else if (!JS_IsString(argv[i]) && !JS_IsBool(argv[i]) && !JS_IsNull(argv[i]) && !JS_IsUndefined(argv[i]))
+            return 0;
+        if (number == 0 && signbit(number))
+            return 0;
+    }
+    if (argc < 2 || !JS_IsString(argv[0]))
+        return 1;
+    size_t length;
+    const char *text = JS_ToCStringLen(ctx, &length, argv[0]);
+    int has_places = !text || memchr(text, '%', length) != NULL;
+    JS_FreeCString(ctx, text);
+    return !has_places;
+}
+
+static JSValue make_methods(JSContext *ctx) {
+    JSValue write = JS_NewCFunction(ctx, js_write, "write", 2);
     JSValue make = JS_Eval(ctx, source, sizeof source - 1, "<console>", JS_EVAL_TYPE_GLOBAL);
     JSValue made = JS_IsException(make) ? JS_EXCEPTION : JS_Call(ctx, make, JS_UNDEFINED, 1, &write);
     JS_FreeValue(ctx, make);
     JS_FreeValue(ctx, write);
+    return made;
+}
+
+static JSValue js_console(JSContext *ctx, JSValueConst this, int argc, JSValueConst *argv, int which) {
+    if (which < LINES && !has_groups && are_plain(ctx, argc, argv))
+        return print(ctx, argc, argv, which < ERRORS ? stdout : stderr);
+    if (JS_IsUndefined(methods)) {
+        JSValue made = make_methods(ctx);
+        if (JS_IsException(made))
+            return made;
+        methods = made;
+    }
+    has_groups |= which == GROUP;
+    JSValue method = JS_GetPropertyStr(ctx, methods, names[which]);
+    JSValue result = JS_Call(ctx, method, JS_UNDEFINED, argc, argv);
+    JS_FreeValue(ctx, method);
+    return result;
+}
+
+void add_console(JSContext *ctx) {
+    JSValue global = JS_GetGlobalObject(ctx), console = JS_NewObject(ctx);
+    for (int which = 0; which < (int)(sizeof names / sizeof *names); which++) {
+        JSValue method = JS_NewCFunctionMagic(ctx, js_console, names[which], 0, JS_CFUNC_generic_magic, which);
+        JS_SetPropertyStr(ctx, console, names[which], method);
+    }
+    JS_SetPropertyStr(ctx, global, "console", console);
+    JS_SetPropertyStr(ctx, global, "print", JS_NewCFunction(ctx, js_print, "print", 1));
     JS_FreeValue(ctx, global);
-    return JS_IsException(made) ? -1 : 0;
 }

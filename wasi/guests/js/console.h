@@ -4,7 +4,7 @@
 
 #include "quickjs.h"
 
-/* Makes both globals: 0, or -1 with an exception. */
-int add_console(JSContext *ctx);
+/* Makes both globals. */
+void add_console(JSContext *ctx);
 
 #endif

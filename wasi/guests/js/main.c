@@ -494,8 +494,7 @@ static void add_function(JSContext *ctx, JSValueConst object, const char *name, 
 
 static void add_globals(JSContext *ctx) {
     JSValue global = JS_GetGlobalObject(ctx);
-    if (add_console(ctx) < 0)
-        uncaught(ctx);
+    add_console(ctx);
     add_random(ctx);
     add_function(ctx, global, "setTimeout", js_set_timeout, 2);
     add_function(ctx, global, "clearTimeout", js_clear_timeout, 1);
