@@ -171,14 +171,7 @@ fn a_program_starts_where_it_was_ready() {
          const here = ready();\n\
          publish('out', `${here} ${squares.get(31)} ${takeText('in')}`);\n",
     );
-    let server = Server::start_with(&["--prefork", "2"]);
-    let image = fs::read(script.0.path().join("app.so")).expect("the image");
-    let answer = server.ask("PUT", "/functions/app", &image);
-    assert!([200, 201].contains(&answer.status), "{}", answer.text());
-    server.put_workflow(&json!({
-        "name": "app", "functions": { "app": { "image": "function:app" } }, "inputs": ["in"], "outputs": ["out"],
-        "steps": [{ "name": "app", "function": "app" }],
-    }));
+    let server = script.served();
     let invoke = |input: &str| server.post("/invoke/app", input.as_bytes()).expect(200).text();
     assert_eq!(invoke("first"), "false 961 first");
     eventually("it starts from a template", || invoke("text").starts_with("true "));
@@ -194,14 +187,7 @@ fn instances_of_a_template_draw_random_numbers_of_their_own() {
          const text = takeText('in');\n\
          publish('out', `${here} ${before} ${behind} ${Math.random()} ${text}`);\n",
     );
-    let server = Server::start_with(&["--prefork", "2"]);
-    let image = fs::read(script.0.path().join("app.so")).expect("the image");
-    let answer = server.ask("PUT", "/functions/app", &image);
-    assert!([200, 201].contains(&answer.status), "{}", answer.text());
-    server.put_workflow(&json!({
-        "name": "app", "functions": { "app": { "image": "function:app" } }, "inputs": ["in"], "outputs": ["out"],
-        "steps": [{ "name": "app", "function": "app" }],
-    }));
+    let server = script.served();
     let invoke = || server.post("/invoke/app", b"text").expect(200).text();
     eventually("it starts from a template", || invoke().starts_with("true "));
     let [one, other] = [invoke(), invoke()].map(|said| said.split(' ').map(str::to_owned).collect::<Vec<_>>());
@@ -343,6 +329,19 @@ impl Script {
         // Tables of the interpreter's code have the bytes of system calls, which it does not make.
         assert!(built.status.success() && built.stderr.is_empty(), "{}", words(&built.stderr));
         Script(folder)
+    }
+
+    /// A server with a workflow that has it as its only step, from the input `in` to the output `out`.
+    fn served(&self) -> Server {
+        let server = Server::start_with(&["--prefork", "2"]);
+        let image = fs::read(self.0.path().join("app.so")).expect("the image");
+        let answer = server.ask("PUT", "/functions/app", &image);
+        assert!([200, 201].contains(&answer.status), "{}", answer.text());
+        server.put_workflow(&json!({
+            "name": "app", "functions": { "app": { "image": "function:app" } }, "inputs": ["in"], "outputs": ["out"],
+            "steps": [{ "name": "app", "function": "app" }],
+        }));
+        server
     }
 
     fn run(&self, image: &str, step: Value, workflow: Value, options: &[&str]) -> Value {
