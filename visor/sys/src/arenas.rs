@@ -10,3 +10,10 @@ pub fn limit(count: usize) {
     // SAFETY: mallopt(3) has no preconditions; it sets a number. Where it is not taken, there are more arenas.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, count) };
 }
+
+/// Gives memory that was freed back to the kernel: whole pages of it, of all arenas. The allocator by itself gives back what lies at the end of the
+/// first arena alone. Other threads that allocate wait meanwhile, for some milliseconds at most.
+pub fn give_back() {
+    // SAFETY: malloc_trim(3) has no preconditions. It takes the locks of the arenas, and changes free memory alone.
+    unsafe { libc::malloc_trim(0) };
+}

@@ -45,6 +45,7 @@ mod server;
 mod service;
 pub mod settings;
 mod store;
+mod sweep;
 mod task_tracker;
 
 pub use endpoints::openapi;

@@ -42,7 +42,7 @@ use crate::idle::NextDue;
 use crate::invocations::admission::Admission;
 use crate::invocations::history::History;
 use crate::invocations::kept::KeptWorkers;
-use crate::invocations::ledger::{Ledger, now};
+use crate::invocations::ledger::Ledger;
 use crate::invocations::redact::Secrets;
 use crate::invocations::residents::Residents;
 use crate::invocations::templates::Templates;
@@ -56,6 +56,7 @@ use crate::service::Watchdog;
 use crate::settings::{Listen, Settings, usual_reused_memory};
 use crate::store::state_folder::StateFolder;
 use crate::store::state_watch::StateWatch;
+use crate::sweep::SWEEP;
 use crate::task_tracker::TaskTracker;
 use monohull_domain::keys;
 use monohull_durable::StoreError;
@@ -72,8 +73,6 @@ const DURATION: HeaderName = HeaderName::from_static("x-duration-seconds");
 const HEAD_MAX: usize = 32 << 10;
 /// Most lines of a request's head.
 const HEADERS_MAX: usize = 100;
-/// How often old invocations are forgotten.
-const SWEEP: Duration = Duration::from_secs(5);
 /// The pause after a connection could not be accepted, for want of descriptors say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How long answers may take to leave once everything has been cancelled.
@@ -325,23 +324,6 @@ impl Watchdog {
             }
             Ok(Err(error)) => tracing::error!(%error, "the grants stay as they were"),
             Err(refusal) => tracing::error!(error = refusal.error.message, "the grants stay as they were"),
-        }
-    }
-
-    async fn sweep(self: &Arc<Self>) -> Infallible {
-        let mut ticks = interval(SWEEP);
-        loop {
-            ticks.tick().await;
-            self.history.sweep();
-            let watchdog = self.clone();
-            let forgotten = spawn_blocking(move || watchdog.ledger.forget(&watchdog.settings.keep_durable)).await;
-            if let Ok(Err(error)) = forgotten {
-                tracing::warn!(%error, "old invocations could not be removed");
-            }
-            self.kept.sweep();
-            let watchdog = self.clone();
-            let _ = spawn_blocking(move || watchdog.count_ended(watchdog.residents.sweep(now()))).await;
-            self.templates.sweep();
         }
     }
 
