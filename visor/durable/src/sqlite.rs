@@ -27,6 +27,7 @@ mod pages;
 mod purge;
 mod reader;
 mod request;
+mod schema;
 mod told;
 mod undelivered;
 mod unsynced;
@@ -67,37 +68,6 @@ const VERSION: i64 = 1;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Statements that stay prepared: more than there are different ones in the transactions of a run.
 const PREPARED: usize = 128;
-
-const SCHEMA: &str = "
-    CREATE TABLE invocation (
-        id         TEXT    PRIMARY KEY,
-        workflow   TEXT    NOT NULL,
-        status     INTEGER NOT NULL,
-        started    INTEGER NOT NULL,
-        changed    INTEGER NOT NULL,
-        due        INTEGER,
-        epoch      INTEGER NOT NULL DEFAULT 0,
-        attempts   INTEGER NOT NULL DEFAULT 0,
-        generation INTEGER NOT NULL DEFAULT 0,
-        owner      TEXT,
-        checkpoint TEXT,
-        waits      TEXT    NOT NULL DEFAULT '[]',
-        reason     TEXT,
-        wanted     INTEGER,
-        start      BLOB    NOT NULL,
-        report     BLOB,
-        published  TEXT    NOT NULL DEFAULT '{}'
-    ) STRICT, WITHOUT ROWID;
-    -- What can be claimed: pending (0) and suspended (2) invocations that something happens to by itself.
-    CREATE INDEX due ON invocation (due, id) WHERE due IS NOT NULL AND status IN (0, 2);
-";
-
-/// Those that have not ended, by status, and those that run by their owners. One index: each that has a row anew with a transaction makes that write a page more.
-const LIVING: &str = "
-    CREATE INDEX IF NOT EXISTS living_by ON invocation (status, owner) WHERE status IN (0, 1, 2, 3);
-    DROP INDEX IF EXISTS owned;
-    DROP INDEX IF EXISTS living;
-";
 
 /// Those that run. The query planner sees by it that the index is enough.
 const RUNNING: &str = "status IN (0, 1, 2, 3) AND status = 1";
@@ -156,45 +126,14 @@ impl Sqlite {
                 if transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?
                     == 0 =>
             {
-                transaction.execute_batch(SCHEMA)?;
-                transaction.execute_batch(history::SCHEMA)?;
+                schema::begin(&transaction)?;
                 transaction.pragma_update(None, "application_id", own)?;
                 transaction.pragma_update(None, "user_version", VERSION)?;
                 encrypted::begin(&transaction, unlock)?
             }
             _ => return Err(MetaError::Foreign),
         };
-        for table in ["invocation", "history"] {
-            add_column(&transaction, table, "published", "TEXT NOT NULL DEFAULT '{}'")?;
-        }
-        let columns = [
-            ("began", "INTEGER"),
-            ("woken", "TEXT"),
-            ("entries", "INTEGER NOT NULL DEFAULT 0"),
-            ("recent", "TEXT NOT NULL DEFAULT ''"),
-        ];
-        for (name, of) in columns {
-            add_column(&transaction, "invocation", name, of)?;
-        }
-        add_column(&transaction, "history", "label", "TEXT")?;
-        add_column(&transaction, "history", "told", "TEXT")?;
-        transaction.execute_batch(mail::SCHEMA)?;
-        transaction.execute_batch(history::PARENTS)?;
-        transaction.execute_batch(served::SCHEMA)?;
-        add_column(&transaction, "output", "content", "BLOB")?;
-        transaction.execute_batch(schedule::SCHEMA)?;
-        add_column(&transaction, "lineage", "parent_started", "INTEGER")?;
-        transaction.execute_batch(children::SCHEMA)?;
-        add_column(&transaction, "child", "removed", "INTEGER NOT NULL DEFAULT 0")?;
-        transaction.execute_batch(undelivered::SCHEMA)?;
-        transaction.execute_batch(versions::SCHEMA)?;
-        transaction.execute_batch(unsynced::SCHEMA)?;
-        transaction.execute_batch(purge::SCHEMA)?;
-        transaction.execute_batch(request::SCHEMA)?;
-        transaction.execute_batch(late::SCHEMA)?;
-        transaction.execute_batch(timeline::SCHEMA)?;
-        add_column(&transaction, "unsynced", "filled", "BLOB")?;
-        transaction.execute_batch(LIVING)?;
+        schema::complete(&transaction)?;
         transaction.commit()?;
         // Readers and the writer do not wait for each other.
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -455,15 +394,6 @@ fn insert(connection: &Connection, new: &NewInvocation<'_>, now: u64) -> Result<
          coalesce((SELECT epoch FROM gone WHERE id = ?1), 0))",
         params![new.id.as_str(), new.workflow, integer(now), integer(new.due), new.start],
     )?;
-    Ok(())
-}
-
-/// Adds a column to a table of before there was one.
-fn add_column(connection: &Connection, table: &str, name: &str, of: &str) -> Result<(), MetaError> {
-    let known = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)";
-    if !connection.query_row(known, [table, name], |row| row.get::<_, bool>(0))? {
-        connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {name} {of}"))?;
-    }
     Ok(())
 }
 

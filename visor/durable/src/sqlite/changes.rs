@@ -92,7 +92,8 @@ mod tests {
             CREATE INDEX owned ON invocation (owner) WHERE owner IS NOT NULL;
             CREATE INDEX living ON invocation (status) WHERE status IN (0, 1, 2, 3);
             ALTER TABLE history DROP COLUMN told;
-            ALTER TABLE unsynced DROP COLUMN filled;";
+            ALTER TABLE unsynced DROP COLUMN filled;
+            DELETE FROM made;";
         meta.connection.execute_batch(before).expect("edited");
         drop(meta);
         let mut meta = store.meta().expect("a database");

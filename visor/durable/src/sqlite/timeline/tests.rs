@@ -145,7 +145,7 @@ fn a_folder_without_timelines_is_made_one_with_them() {
     claim_at(&mut meta, 20);
     let before =
         "DROP TABLE timeline; ALTER TABLE invocation DROP COLUMN began; ALTER TABLE invocation DROP COLUMN woken;
-        ALTER TABLE invocation DROP COLUMN entries; ALTER TABLE invocation DROP COLUMN recent;";
+        ALTER TABLE invocation DROP COLUMN entries; ALTER TABLE invocation DROP COLUMN recent; DELETE FROM made;";
     meta.connection.execute_batch(before).expect("edited");
     drop(meta);
     let open = || Store::open_served(folder.path(), None).and_then(|store| store.meta()).expect("it is one");
