@@ -83,6 +83,10 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
     let against = |what: &str, figure: fn(&Served) -> f64, peer: &[Served], name: &str, limit: Option<f64>| {
         row(what, samples(ours, figure), samples(peer, figure), name, limit)
     };
+    let against_p50 = |what: &str, served: &[Served], limit: Option<f64>| {
+        let sides = (samples(served, |served| served.load.p99), samples(served, |served| served.load.p50));
+        Row::new(what, sides, "its own p50", Unit::Microseconds, limit)
+    };
     let limits = [
         ("HTTP alone", alone),
         ("with a process", bare),
@@ -105,13 +109,9 @@ fn no_op(effort: Effort) -> Result<Vec<Row>> {
         against("processor time per request", |served| served.processor, nginx, static_nginx, Some(3.0)),
         against("p50", |served| served.load.p50, nginx, static_nginx, None),
         against("p99", |served| served.load.p99, nginx, static_nginx, None),
-        row(
-            "p99",
-            samples(ours, |served| served.load.p99),
-            samples(ours, |served| served.load.p50),
-            "its own p50",
-            Some(2.5),
-        ),
+        against_p50("reused no-op: p99", ours, Some(2.5)),
+        against_p50("the limit of a no-op, with a process that resets itself: p99", reset, None),
+        against_p50("nginx, a static file: p99", nginx, None),
         against("time per request", per_request, apache, static_apache, Some(1.0)),
         limit_by_hyper("time per request", samples(relay, per_request), samples(apache, per_request), static_apache),
         against("time per request", per_request, cgi, "Apache CGI", Some(1.0 / 15.0)),
