@@ -23,7 +23,7 @@ fn without_a_list_a_step_can_take_every_slot_by_name() {
     assert!(report.error.is_none(), "{:#?}", report.error);
     assert_eq!(lines(&report, 1, 0), STOLEN);
     assert_eq!(text(&report, "answer"), "forged");
-    assert!(lines(&report, 2, 0)[0].contains("no instance is left that could fill slot `letter`"));
+    assert!(lines(&report, 2, 0)[0].contains("slot `letter` has been taken already"));
 }
 
 #[test]

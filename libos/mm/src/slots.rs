@@ -193,6 +193,11 @@ impl Memory {
                 self.host.explain(call, Errno::NeverFilled, why)
             } else if is_reply {
                 self.host.explain(call, Errno::NeverFilled, format_args!("no instance is left that could reply"))
+            } else if self.table.lock().recent.has(name) {
+                let why = format_args!(
+                    "slot `{name}` has been taken already, and no instance is left that could fill it again"
+                );
+                self.host.explain(call, Errno::NeverFilled, why)
             } else {
                 let why = format_args!("no instance is left that could fill slot `{name}`");
                 self.host.explain(call, Errno::NeverFilled, why)

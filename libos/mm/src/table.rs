@@ -27,6 +27,7 @@
 //! avoid its limit by publishing.
 
 mod names;
+mod recent;
 
 use crate::arena::{Arena, Returns, Taken};
 use crate::mark::Mark;
@@ -43,6 +44,7 @@ use monohull_abi::layout::page_up;
 use monohull_abi::module::{Ending, SYSTEM_INSTANCE};
 use monohull_abi::types::{HeldBuffer, SlotView};
 use monohull_module::HostRef;
+use recent::Recent;
 
 type Hasher = foldhash::fast::FixedState;
 
@@ -198,6 +200,8 @@ pub(crate) struct Table {
     pub(crate) last_continuation: u32,
     /// Those that have become of no use, and whose instances have not been woken.
     pub(crate) lost: Vec<PerformId>,
+    /// What was taken last.
+    pub(crate) recent: Recent,
 }
 
 impl Table {
@@ -214,6 +218,7 @@ impl Table {
             continuations: BTreeSet::new(),
             last_continuation: 0,
             lost: Vec::new(),
+            recent: Recent::default(),
         }
     }
 

@@ -71,7 +71,9 @@ impl Table {
             }
             self.track(by, address);
         }
-        self.names.remove(name);
+        if let Some((name, _)) = self.names.remove_entry(name) {
+            self.recent.add(name);
+        }
         self.adjust_held(by, 1);
         if let Some(buffer) = self.buffers.get_mut(&address) {
             let state = core::mem::replace(&mut buffer.state, BufferState::Held { by, origin: None });

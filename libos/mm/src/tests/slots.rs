@@ -71,6 +71,18 @@ fn a_slot_that_is_never_filled_is_an_error() {
 }
 
 #[test]
+fn one_that_comes_too_late_is_told_that_the_slot_was_taken() {
+    let mm = Mm::start();
+    mm.publish(A, "in", mm.alloc(A, 1), 1, BYTES);
+    mm.take(B, "in", BYTES).expect("it is filled");
+    let (mut call, _) = mm.prepare_take(3, "in", BYTES, 0);
+    assert!(matches!(mm.step(&mut call), Step::Parked { .. }));
+    call.wake = Wake::Deadlock;
+    assert_eq!(mm.step(&mut call), Step::Ready(Errno::NeverFilled.to_value()));
+    assert_eq!(mm.explained(), "slot `in` has been taken already, and no instance is left that could fill it again");
+}
+
+#[test]
 fn a_mismatch_names_both_types() {
     let mm = Mm::start();
     mm.publish(A, "part.3", mm.alloc(A, 64), 8, WORDS);
