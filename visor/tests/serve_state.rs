@@ -324,6 +324,37 @@ fn a_state_folder_that_is_removed_or_replaced_is_reported_and_unchanged() {
     assert_eq!(log.lines().filter(reported).count(), 1, "reported once, at its beginning");
 }
 
+/// A backup of the database that is put in its place under a running server: what is written to the one that is open would be lost with the server.
+#[test]
+fn a_database_that_is_replaced_is_reported_and_takes_nothing() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &[], &[]);
+    server.put_shipped("echo.json");
+    server.post("/async-invoke/echo?id=before", b"x").expect(202);
+    server.ended("/invocations/before");
+    let [durable, away] = ["durable", "away"].map(|name| state.path().join(name));
+    fs::rename(&durable, &away).expect("moved");
+    fs::create_dir(&durable).expect("made");
+    for name in ["meta.sqlite", "meta.sqlite-wal", "files.lock"] {
+        fs::copy(away.join(name), durable.join(name)).expect("copied");
+    }
+    fs::create_dir(durable.join("files")).expect("made");
+    let why = "has lost its file durable/meta.sqlite, or has another one there";
+    for (path, body) in
+        [("/async-invoke/echo?id=after", "x"), ("/invocations/before/fork", "{}"), ("/invocations/before/purge", "")]
+    {
+        let error = server.post(path, body.as_bytes()).error(503, "unavailable", "host");
+        assert!(error["message"].as_str().is_some_and(|message| message.contains(why)), "{path}: {error:#}");
+    }
+    serve_support::eventually("it is reported", || server.get("/readyz").text().contains(why));
+    assert_eq!(server.post("/invoke/echo", b"x").expect(200).text(), "x", "what needs no folder goes on");
+    fs::remove_dir_all(&durable).expect("removed");
+    fs::rename(&away, &durable).expect("moved back");
+    serve_support::eventually("it is in its place again", || server.get("/readyz").status == 200);
+    server.post("/async-invoke/echo?id=after", b"x").expect(202);
+    server.ended("/invocations/after");
+}
+
 #[test]
 fn changes_of_one_name_do_not_mix() {
     let state = StateFolder::new();

@@ -198,6 +198,14 @@ impl Store {
     pub fn key(&self) -> Option<&Arc<StateKey>> {
         self.key.as_ref()
     }
+    /// The files of the database that are there as long as it is open, and stay the same ones.
+    pub fn files_of_database(&self) -> [PathBuf; 2] {
+        let database = self.folder.join(DATABASE);
+        let mut log = database.clone().into_os_string();
+        log.push("-wal");
+        [database, log.into()]
+    }
+
 
     /// This process as an owner of invocations.
     pub fn owner(&self) -> Result<Owner, StoreError> {

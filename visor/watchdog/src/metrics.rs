@@ -315,7 +315,7 @@ impl Metrics {
         );
         r.register(
             "state_in_place",
-            "1 while the state folder is the one that the server opened",
+            "1 while the state folder and its database are those that the server opened",
             self.state_in_place.clone(),
         );
         r.register(

@@ -128,6 +128,8 @@ pub enum LedgerError {
     NoKey { path: PathBuf, folder: PathBuf, count: u64 },
     #[error(transparent)]
     StateKey(#[from] KeyFileError),
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 impl LedgerError {
@@ -209,6 +211,7 @@ impl Ledger {
         if let Err(error) = ledger.meta().lengthen_log() {
             tracing::warn!(%error, "the log of the ledger is not made longer beforehand");
         }
+        folder.has_database(ledger.store.files_of_database())?;
         Ok(ledger)
     }
 

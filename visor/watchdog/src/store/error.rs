@@ -101,6 +101,9 @@ pub enum Loss {
     /// The lock file is not at its path.
     #[error("has lost its lock file")]
     Unlocked,
+    /// A file of the database is not at its path, or another one is.
+    #[error("has lost its file {0}, or has another one there")]
+    Database(PathBuf),
     /// The host could not say.
     #[error("cannot be reached: {0}")]
     Unknown(io::Error),

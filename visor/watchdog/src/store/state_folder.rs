@@ -5,13 +5,14 @@
 //!
 //! A folder may be removed, or another be put in its place, while its server runs. Its path then leads nowhere, or to the
 //! state of another server. So the server compares what is at the path with what it holds open: at intervals, for
-//! `/readyz`, and around each change, which is acknowledged only if the folder was in its place before and after it.
+//! `/readyz`, and around each change, which is acknowledged only if the folder was in its place before and after it. So it does with the files of
+//! its database, which stay open: what is written to one that was removed is lost with this process.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW};
@@ -50,6 +51,8 @@ pub(crate) struct StateFolder {
     folder: (File, Identity),
     /// Unlocked when the process ends, however it ends.
     lock: (Flock<File>, Identity),
+    /// Those of the database, which others hold open.
+    database: OnceLock<Vec<(PathBuf, Identity)>>,
 }
 
 /// Identifies a file or folder of this host, as long as it is held open.
@@ -89,7 +92,19 @@ impl StateFolder {
             path: fs::canonicalize(path).map_err(at(path))?,
             folder: (folder, Identity::of(&metadata)),
             lock: (lock, lock_identity),
+            database: OnceLock::new(),
         }))
+    }
+
+    /// From now on these files are to be in their places too. They stay open as long as the folder is in use.
+    pub(crate) fn has_database(&self, files: impl IntoIterator<Item = PathBuf>) -> Result<(), StateError> {
+        let identified = |path: PathBuf| match fs::symlink_metadata(&path) {
+            Ok(metadata) => Ok((path, Identity::of(&metadata))),
+            Err(error) => Err(at(&path)(error)),
+        };
+        let files = files.into_iter().map(identified).collect::<Result<_, _>>()?;
+        self.database.get_or_init(|| files);
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -110,11 +125,16 @@ impl StateFolder {
             Err(error) => return Some(Loss::Unknown(error)),
         }
         match identity(&self.path.join(LOCK)) {
-            Ok(found) if found == self.lock.1 => None,
-            Ok(_) => Some(Loss::Unlocked),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Loss::Unlocked),
-            Err(error) => Some(Loss::Unknown(error)),
+            Ok(found) if found == self.lock.1 => {}
+            Ok(_) => return Some(Loss::Unlocked),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Loss::Unlocked),
+            Err(error) => return Some(Loss::Unknown(error)),
         }
+        self.database.get().into_iter().flatten().find_map(|(path, known)| match identity(path) {
+            Ok(found) if found == *known => None,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Some(Loss::Unknown(error)),
+            _ => Some(Loss::Database(path.strip_prefix(&self.path).unwrap_or(path).to_owned())),
+        })
     }
 
     /// Changes something in the folder. The change counts only if the folder was in its place before it and after it.
@@ -302,5 +322,34 @@ mod tests {
         fs::rename(&away, &path).expect("moved back");
         fs::remove_file(path.join(LOCK)).expect("removed");
         assert_eq!(lost(&folder).as_deref(), Some("has lost its lock file"));
+    }
+
+    #[test]
+    fn a_database_that_is_removed_or_replaced_takes_no_changes() {
+        let root = TempDir::new().expect("a folder");
+        let folder = StateFolder::take(&root.path().join("state")).expect("suitable");
+        let [durable, away] = ["durable", "away"].map(|name| folder.path().join(name));
+        let [database, log] = ["meta", "log"].map(|name| durable.join(name));
+        let make = || {
+            fs::create_dir(&durable).expect("made");
+            fs::write(&database, "").and_then(|()| fs::write(&log, "")).expect("written");
+        };
+        make();
+        folder.has_database([database.clone(), log.clone()]).expect("they are there");
+        let lost = || folder.change(|| Ok(())).map_err(|error| error.to_string());
+        let refused = |name: &str| {
+            let error = lost().expect_err("they are others");
+            assert!(error.contains(&format!("has lost its file durable/{name}, or has another one there")), "{error}");
+        };
+        assert_eq!(lost(), Ok(()));
+        fs::rename(&durable, &away).expect("moved");
+        refused("meta");
+        make();
+        refused("meta");
+        fs::remove_dir_all(&durable).expect("removed");
+        fs::rename(&away, &durable).expect("moved back");
+        assert_eq!(lost(), Ok(()));
+        fs::remove_file(&log).expect("removed");
+        refused("log");
     }
 }
