@@ -2,6 +2,7 @@
 
 mod serve_support;
 
+use nix::sys::signal::{Signal, kill};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 use serve_support::{Answer, Server, StateFolder, eventually, request, single};
@@ -46,6 +47,31 @@ fn calls_that_cannot_begin_are_begun_later() {
     limit_descriptors(&server, None);
     assert_eq!(*text(&server.ended(&location)), "at once");
     assert_eq!(*text(&server.ended("/invocations/durable")), "kept");
+}
+
+/// Processes are made several at once, where there is room for several.
+#[test]
+fn processes_are_made_one_by_one_where_there_is_no_room_for_several() {
+    /// Enough for some processes, and not for as many as are asked for at once.
+    const ROOM: u64 = 10;
+    let server = Server::start_with(&["--prefork", "32", "--suspend", "never", "--timeout", "10m"]);
+    server.put_example("sleeper");
+    let args = json!({ "naps": 1, "milliseconds": 500_000, "takes": "", "fills": "result" });
+    server.put_workflow(&single("naps", "sleeper", &json!({ "args": args, "outputs": ["result"] })));
+    let number = |of: &str| server.get("/healthz").json()[of].as_u64().expect("a number");
+    eventually("all are ready", || number("idle_workers") == 32);
+    let spawner = nix::unistd::Pid::from_raw(server.descendants()[0]);
+    let start = || drop(server.post("/async-invoke/naps", b"").expect(202));
+    kill(spawner, Signal::SIGSTOP).expect("it is there");
+    start();
+    eventually("one more is asked for", || server.get("/healthz").text().contains("does not answer"));
+    (1..16).for_each(|_| start());
+    eventually("all run", || (number("running"), number("idle_workers")) == (16, 16));
+    let taken = fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("its descriptors").count();
+    limit_descriptors(&server, Some(taken as u64 + ROOM));
+    kill(spawner, Signal::SIGCONT).expect("it is there");
+    eventually("there is no room for fifteen", || server.log().contains("a process for a workflow could not be made"));
+    eventually("there is room for some", || number("idle_workers") > 17);
 }
 
 /// A first wait has nothing before it that could be gone on from.

@@ -159,11 +159,12 @@ impl Refiller {
         let [mut pause, longest] = PAUSE;
         let (mut failures, mut batch) = (0, self.count);
         // Until the receiver is dropped.
+        let usual = (self.count / 2).clamp(1, Spawner::FORKS_MAX);
         while let Some(places) = self.runtime.block_on(self.places(batch)) {
-            batch = (self.count / 2).clamp(1, Spawner::FORKS_MAX);
             match self.fill(places) {
                 Ok(()) => {
                     (pause, failures) = (PAUSE[0], 0);
+                    batch = (2 * batch).min(usual);
                     self.status.send_if_modified(|state| std::mem::replace(state, State::Well) != State::Well);
                 }
                 Err(error @ ProcessError::SpawnerEnded) => {
@@ -174,6 +175,8 @@ impl Refiller {
                 Err(error) => {
                     tracing::warn!(%error, "a process for a workflow could not be made");
                     failures += 1;
+                    // What is too little for several at once may be enough for one.
+                    batch = 1;
                     if failures >= TROUBLE {
                         self.status.send_replace(State::Trouble(error.to_string()));
                     }
