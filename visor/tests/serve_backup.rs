@@ -9,6 +9,7 @@ use serve_support::{Server, StateFolder, eventually, single};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const OPTIONS: [&str; 2] = ["--suspend", "1s"];
@@ -146,4 +147,25 @@ fn a_copy_takes_no_place_and_needs_no_server() {
     let restored = Server::start_on(&copy, &OPTIONS, &[]);
     restored.post("/invocations/sleeper-3/events/go", b"x").expect(202);
     assert_eq!(restored.get("/invocations/sleeper-3/outputs/result?wait=60s").expect(200).text(), "go: x\n");
+}
+
+/// The copy is at fault, and not the folder that is copied; and what there is of it takes no room any more.
+#[test]
+fn a_copy_that_finds_no_room_names_itself_and_leaves_nothing() {
+    let server = start();
+    let root = tempfile::TempDir::new().expect("a folder");
+    let to = root.path().join("copy");
+    // So many blocks of 512 bytes: the database has more, and images have more than the database.
+    for (blocks, at_fault) in [(64, "/copy.part/durable/meta.sqlite: "), (500, "/copy.part/")] {
+        let backup = Command::new("sh")
+            .args(["-c", r#"ulimit -f "$1" && exec "$2" backup "$3" --state "$4""#, "sh", &blocks.to_string()])
+            .arg(env!("CARGO_BIN_EXE_monohull"))
+            .args([&to, server.state().path()])
+            .output()
+            .expect("a shell");
+        let said = String::from_utf8_lossy(&backup.stderr);
+        assert!(backup.status.code() == Some(3) && said.contains(at_fault), "{blocks}: {backup:?}");
+        assert!(!said.contains("the database of the state folder"), "{said}");
+        assert_eq!(fs::read_dir(root.path()).expect("a folder").count(), 0, "{blocks}");
+    }
 }

@@ -128,6 +128,15 @@ fn foreign(folder: &Path) -> io::Result<Option<OsString>> {
     Ok(None)
 }
 
+impl StoreError {
+    /// What has kept one file from being copied to another. A disk that takes nothing is the copy's.
+    pub fn of_copy(from: &Path, to: &Path, error: io::Error) -> StoreError {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let is_of_copy = matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem);
+        at(if is_of_copy { to } else { from })(error)
+    }
+}
+
 /// An error about this file.
 fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
     move |source| StoreError::File { path: path.to_owned(), source }
@@ -189,6 +198,14 @@ impl Store {
         Ok(Sqlite::open(&self.folder.join(DATABASE), self.served, unlock)?)
     }
 
+    /// The files of the database that are there as long as it is open, and stay the same ones.
+    pub fn files_of_database(&self) -> [PathBuf; 2] {
+        let database = self.folder.join(DATABASE);
+        let mut log = database.clone().into_os_string();
+        log.push("-wal");
+        [database, log.into()]
+    }
+
     /// Lets the key of another file open the folder, and not that of the first one any more. Processes that have it open go on.
     pub fn change_key(&self, from: &KeyFile, to: &KeyFile) -> Result<(), StoreError> {
         Ok(self.meta()?.change_key(&self.folder, from, to)?)
@@ -198,14 +215,6 @@ impl Store {
     pub fn key(&self) -> Option<&Arc<StateKey>> {
         self.key.as_ref()
     }
-    /// The files of the database that are there as long as it is open, and stay the same ones.
-    pub fn files_of_database(&self) -> [PathBuf; 2] {
-        let database = self.folder.join(DATABASE);
-        let mut log = database.clone().into_os_string();
-        log.push("-wal");
-        [database, log.into()]
-    }
-
 
     /// This process as an owner of invocations.
     pub fn owner(&self) -> Result<Owner, StoreError> {

@@ -59,11 +59,20 @@ impl Backup {
             let why = format!("{} is in the state folder itself: a backup is made elsewhere", shown(&self.to));
             return Err(Trouble::Usage(why));
         }
-        let made = match durable_folder(&self.state).exists() {
-            true => back_up(&self.state, &part)?,
-            false => Store::back_up(&self.state, &part)?,
+        let copied = match durable_folder(&self.state).exists() {
+            true => back_up(&self.state, &part),
+            false => Store::back_up(&self.state, &part),
         };
-        Store::sync_backup(&part)?;
+        let made = match copied.and_then(|made| Store::sync_backup(&part).map(|()| made)) {
+            // Another backup has made it since: it is that one's.
+            Err(error) if is_there(&error, &part) => return Err(error.into()),
+            Err(error) => {
+                // It is of no use, and has what room there is.
+                let _ = fs::remove_dir_all(&part);
+                return Err(error.into());
+            }
+            Ok(made) => made,
+        };
         fs::rename(&part, &self.to).map_err(|error| at(&self.to, error))?;
         fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| at(folder, error))?;
         Ok(made)
@@ -85,6 +94,11 @@ impl Backup {
             output::text(format_args!("{to}: {invocations} invocations, {files} files, {bytes} bytes\n"));
         }
     }
+}
+
+/// Whether a folder could not be made because there is one.
+fn is_there(error: &StoreError, folder: &Path) -> bool {
+    matches!(error, StoreError::File { path, source } if path == folder && source.kind() == io::ErrorKind::AlreadyExists)
 }
 
 /// What a copy is called until it is whole.

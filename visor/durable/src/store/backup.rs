@@ -13,8 +13,9 @@ use super::{CHECKPOINTS, DATABASE, FILES, LOCK, OWNERS, Store, StoreError, at, c
 use crate::meta::MetaError;
 use crate::sqlite::is_file_name;
 use nix::unistd::syncfs;
+use rusqlite::ErrorCode::DiskFull;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, ffi};
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -138,7 +139,12 @@ fn copy_database(from: &Path, to: &Path, backed_up: &mut BackedUp) -> Result<Vec
         let invocations: i64 = copy.query_row("SELECT count(*) FROM invocation", [], |row| row.get(0))?;
         Ok((names, invocations.unsigned_abs()))
     };
-    let (names, invocations) = copied().map_err(MetaError::from)?;
+    let (names, invocations) = copied().map_err(|error| match error.sqlite_error() {
+        Some(found) if found.code == DiskFull || found.extended_code == ffi::SQLITE_IOERR_WRITE => {
+            at(to)(io::Error::new(io::ErrorKind::StorageFull, error))
+        }
+        _ => MetaError::from(error).into(),
+    })?;
     backed_up.invocations = invocations;
     backed_up.bytes = fs::metadata(to).map_err(at(to))?.len();
     Ok(names)
@@ -173,7 +179,7 @@ fn copy_checkpoint(
 
 /// Copies a file; its bytes.
 fn copy(from: &Path, to: &Path) -> Result<u64, StoreError> {
-    fs::copy(from, to).map_err(at(from))
+    fs::copy(from, to).map_err(|error| StoreError::of_copy(from, to, error))
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ fn copy_all(state: &Path, to: &Path, found: &[Found]) -> Result<(u64, u64), Stor
         if let Some(folder) = to.parent().filter(|folder| !folder.exists()) {
             make(folder)?;
         }
-        bytes += fs::copy(state.join(path), &to).map_err(|error| at(&state.join(path), error))?;
+        let from = state.join(path);
+        bytes += fs::copy(&from, &to).map_err(|error| StoreError::of_copy(&from, &to, error))?;
     }
     Ok((found.len() as u64, bytes))
 }
