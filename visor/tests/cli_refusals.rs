@@ -186,6 +186,17 @@ fn a_server_that_is_refused_makes_no_state_folder() {
     }
 }
 
+/// No program listens there, and no other port is free.
+#[test]
+fn a_socket_in_the_place_of_a_file_is_refused_with_that_reason() {
+    let folder = TempDir::new().expect("a folder");
+    fs::write(folder.path().join("file"), "precious").expect("written");
+    let serve = monohull(folder.path(), &["serve", "--state", "state", "--listen", "unix:file"]);
+    let says = "unix:file: Address already in use (os error 98); a file that is no socket has this name\n";
+    assert!(serve.status.code() == Some(2) && String::from_utf8_lossy(&serve.stderr).ends_with(says), "{serve:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("file")).expect("a file"), "precious");
+}
+
 /// A workflow with two outputs, both of which are its input.
 fn doubled(folder: &TempDir) {
     let copy =

@@ -26,7 +26,7 @@ pub enum ServeError {
     /// the ledger of durable invocations
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("it cannot listen on {address}: {source}{}", listen_hint(source))]
+    #[error("it cannot listen on {address}: {source}{}", listen_hint(address, source))]
     Listen {
         /// Where.
         address: String,
@@ -52,8 +52,9 @@ pub enum ServeError {
 }
 
 /// What helps where a server cannot listen.
-fn listen_hint(error: &io::Error) -> &'static str {
+fn listen_hint(address: &str, error: &io::Error) -> &'static str {
     match error.kind() {
+        io::ErrorKind::AddrInUse if address.starts_with("unix:") => "; a file that is no socket has this name",
         io::ErrorKind::AddrInUse => "; another program listens there. `--listen ADDRESS:0` takes a port that is free",
         _ => "",
     }
