@@ -301,13 +301,8 @@ impl Metrics {
             "Connections that did not come to use TLS where it is expected, by reason",
             self.handshakes.clone(),
         );
-        r.register("remembered", "Ended invocations that can still be asked about", self.remembered.clone());
-        r.register_with_unit(
-            "remembered",
-            "Memory that ended invocations take",
-            Unit::Bytes,
-            self.remembered_bytes.clone(),
-        );
+        r.register("remembered", "Ended invocations that are retained in memory", self.remembered.clone());
+        r.register_with_unit("remembered", "Memory that those take", Unit::Bytes, self.remembered_bytes.clone());
         r.register(
             "log_lines_dropped",
             "Lines of the log that were dropped because the reader was too slow",
