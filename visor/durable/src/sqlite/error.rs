@@ -16,7 +16,14 @@ impl From<Error> for MetaError {
         match message {
             Some((INPUTS, what, name)) => MetaError::Schedule { name, what },
             Some((_, what, id)) => MetaError::Damaged { id, what },
-            None => MetaError::Database { trouble: trouble(&error), source: error.into() },
+            None => {
+                let trouble = trouble(&error);
+                // It says only that a write has failed, as if the disk were at fault.
+                let says_less = trouble == Trouble::Full && error.sqlite_error_code() != Some(DiskFull);
+                let source =
+                    if says_less { format!("{error}: the disk has no room for it").into() } else { error.into() };
+                MetaError::Database { trouble, source }
+            }
         }
     }
 }
@@ -68,6 +75,8 @@ mod tests {
         ] {
             let error = failure(code);
             assert_eq!((error.is_damage(), error.is_full()), (is_damage, is_full), "{error}");
+            let said = error.to_string();
+            assert_eq!(said.contains("full") || said.contains("no room"), is_full, "{said}");
         }
         let error = failure(ffi::SQLITE_BUSY);
         let source = std::error::Error::source(&error).expect("what SQLite says").to_string();
