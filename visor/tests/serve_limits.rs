@@ -321,6 +321,19 @@ fn a_signal_to_all_of_its_processes_lets_a_server_finish_too() {
     }
 }
 
+/// A hangup is that of a terminal, or of a service manager that knows nothing better to have files read again.
+#[test]
+fn a_hangup_lets_a_server_finish_too_where_it_has_nothing_to_read_again() {
+    let server = server_with_examples(&[]);
+    let mut stream = server.connect();
+    stream.write_all(&request("POST", "/invoke/slow", &[], b"x")).expect("sent");
+    eventually("it runs", || running(&server).len() == 1);
+    server.signal(Signal::SIGHUP);
+    assert_eq!(Answer::read(&mut stream).expect("an answer").expect(200).text(), "x");
+    let (code, log) = server.wait();
+    assert_eq!(code, Some(0), "{log}");
+}
+
 #[test]
 fn a_server_that_ends_does_not_wait_for_ever() {
     let server = server_with_examples(&["--drain", "200ms"]);

@@ -12,6 +12,16 @@ pub fn ignore(which: Signal) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether the process ignores a signal, as one does that `nohup` has started.
+pub fn is_ignored(which: Signal) -> io::Result<bool> {
+    // SAFETY: sigaction(2): without a new disposition it writes the present one, which is plain data, to a local.
+    let (status, now) = unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        (libc::sigaction(which as i32, std::ptr::null(), &mut now), now)
+    };
+    if status == 0 { Ok(now.sa_sigaction == libc::SIG_IGN) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Blocks a signal on the calling thread.
 pub fn block(which: i32) -> io::Result<()> {
     // SAFETY: a set of signals is plain data, and this one is a local.

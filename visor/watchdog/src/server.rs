@@ -20,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal as NixSignal;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -61,7 +62,7 @@ use crate::task_tracker::TaskTracker;
 use monohull_domain::keys;
 use monohull_durable::StoreError;
 use monohull_report::escape::shown;
-use monohull_sys::arenas;
+use monohull_sys::{arenas, signals};
 use monohull_worker::cgroup::Membership;
 use monohull_worker::{self as worker, Spawner};
 use monohull_workflow::grants::Grants;
@@ -147,9 +148,9 @@ pub fn serve(settings: Settings, announce: impl FnOnce(&str)) -> Result<(), Serv
             settings,
         });
         // Signals are handled before the address is announced, so that a caller that knows the address can end the server cleanly.
-        let ends = Ends::new()?;
         // Without a file to read again the signal means what it means to other programs: the end.
         let reloads = watchdog.settings.grants.is_some() || watchdog.tls.is_some();
+        let ends = Ends::new(!reloads && !signals::is_ignored(NixSignal::SIGHUP)?)?;
         let hangups = reloads.then(|| signal(SignalKind::hangup())).transpose()?;
         let address = listener.address(watchdog.tls.is_some());
         let (tls, cgroup) = (watchdog.tls.is_some(), &watchdog.cgroup);
@@ -206,17 +207,21 @@ struct Connections {
 struct Ends {
     term: Signal,
     int: Signal,
+    /// Where it has nothing read again.
+    hangup: Option<Signal>,
 }
 
 impl Ends {
-    fn new() -> std::io::Result<Ends> {
-        Ok(Ends { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    fn new(with_hangups: bool) -> std::io::Result<Ends> {
+        let hangup = with_hangups.then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Ends { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())?, hangup })
     }
 
     async fn next(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
             _ = self.int.recv() => {}
+            Some(()) = async { self.hangup.as_mut()?.recv().await } => {}
         }
     }
 }

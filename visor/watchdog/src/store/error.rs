@@ -20,7 +20,9 @@ pub enum StateError {
         why: Unsuitable,
     },
     /// The folder is not what it was when the server started.
-    #[error("the state folder {path} {loss}; restart the server once the folder is as it should be")]
+    #[error(
+        "the state folder {path} {loss}; the server goes on once what it opened is there again, and takes another one when it is started anew"
+    )]
     Lost {
         /// Where it was.
         path: PathBuf,
