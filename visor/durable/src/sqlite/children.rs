@@ -236,21 +236,41 @@ pub(super) fn ended(connection: &Connection, id: &InvocationId, status: Status, 
     Ok(())
 }
 
-/// An invocation takes the events of these numbers, which are still in its mailbox: they may be the ends of children.
-pub(super) fn joined(connection: &Connection, row: &Invocation, taken: &[u64]) -> Result<(), MetaError> {
-    let id = row.id.as_str();
+/// An invocation takes the events of these numbers, which are still in its mailbox: they may be the ends of children. What is to be told behind them: the ends of
+/// those of which it takes only that another child of their name was refused.
+pub(super) fn joined(
+    connection: &Connection,
+    row: &Invocation,
+    taken: &[u64],
+) -> Result<Vec<(String, Vec<u8>)>, MetaError> {
+    let mut behind = Vec::new();
     for number in taken {
-        let name: Option<String> = connection
-            .prepare_cached("SELECT name FROM mail WHERE number = ?1 AND invocation = ?2")?
-            .query_row(params![integer(*number), id], |row| row.get(0))
+        let event = connection
+            .prepare_cached(
+                "SELECT name, decrypted(bytes, 'event', invocation || '/' || name) FROM mail \
+                 WHERE number = ?1 AND invocation = ?2 AND bytes IS NOT NULL",
+            )?
+            .query_row(params![integer(*number), row.id.as_str()], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?))
+            })
             .optional()?;
-        if let Some(child) = name.as_deref().and_then(|name| name.strip_prefix(CHILD_EVENT)) {
+        let Some((name, bytes)) = event else { continue };
+        let child = name.strip_prefix(CHILD_EVENT).map(|child| by_name(connection, &row.id, child)).transpose()?;
+        let Some(known) = child.flatten() else { continue };
+        if is_refusal(&bytes) && known.ending != Some(Ending::Refused) {
+            behind.extend(untold(&known).map(|end| (name, end)));
+        } else {
             connection
-                .prepare_cached("UPDATE child SET joined = ?3 WHERE parent = ?1 AND name = ?2")?
-                .execute(params![id, child, integer(row.generation)])?;
+                .prepare_cached("UPDATE child SET joined = ?2 WHERE number = ?1")?
+                .execute(params![known.number, integer(row.generation)])?;
         }
     }
-    Ok(())
+    Ok(behind)
+}
+
+/// Whether an event tells that a child was not started.
+fn is_refusal(bytes: &[u8]) -> bool {
+    monohull_abi::child::Outcome::parse(bytes).is_some_and(|told| told.ending == Ending::Refused)
 }
 
 /// The children that an invocation had at a generation, but for detached ones.
@@ -362,16 +382,23 @@ pub(super) fn purge_damaged(connection: &Connection, id: &InvocationId, now: u64
 
 /// Tells the end of a child, if it has ended, to the parent that has not taken it yet.
 fn tell(connection: &Connection, known: &Known, now: u64) -> Result<(), MetaError> {
-    let Some(ending) = known.ending else { return Ok(()) };
-    if known.detached || known.gone.is_some() || known.joined.is_some() {
-        return Ok(());
+    match untold(known) {
+        Some(bytes) => deliver(connection, &known.parent, &known.name, &bytes, now),
+        None => Ok(()),
     }
-    let bytes = match (&known.outcome, ending) {
+}
+
+/// What is told of a child that has ended, to the parent that has not taken it yet.
+fn untold(known: &Known) -> Option<Vec<u8>> {
+    let ending = known.ending?;
+    if known.detached || known.gone.is_some() || known.joined.is_some() {
+        return None;
+    }
+    Some(match (&known.outcome, ending) {
         (Some(bytes), _) => bytes.clone(),
         (None, Ending::Completed) => children::end(Ending::TooLarge, "its outputs are not kept any more"),
         (None, ending) => children::end(ending, ""),
-    };
-    deliver(connection, &known.parent, &known.name, &bytes, now)
+    })
 }
 
 /// Puts the end of a child into a mailbox, unless one is there.

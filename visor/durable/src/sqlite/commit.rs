@@ -58,8 +58,12 @@ pub(super) fn commit_in(
             obsolete = history::suspended(transaction, &row, told.as_deref())?;
             let content = more.content.filter(|(file, _)| *file == checkpoint.file);
             unsynced::exchange(transaction, &obsolete, content)?;
-            children::joined(transaction, &row, taken)?;
+            let behind = children::joined(transaction, &row, taken)?;
             mail::take(transaction, &mut row, taken, now)?;
+            for (name, bytes) in behind {
+                mail::put(transaction, &row.id, &name, (&bytes, &[None]))?;
+                mail::wake(&mut row, &name, now);
+            }
             if let Some(told) = &told {
                 mail::wake(&mut row, told, now);
             }

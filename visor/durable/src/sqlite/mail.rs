@@ -96,11 +96,21 @@ fn deliver_all(
     now: u64,
 ) -> Result<(), MetaError> {
     let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    if put(connection, id, name, (bytes, keys))? { arrived(connection, row, name, now) } else { Ok(()) }
+}
+
+/// Puts events into a mailbox, one with each of these keys, unless one of their name is there. Whether there was none.
+pub(super) fn put(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    (bytes, keys): (&[u8], &[Option<&str>]),
+) -> Result<bool, MetaError> {
     let waits: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM mail WHERE invocation = ?1 AND name = ?2 AND bytes IS NOT NULL)")?
         .query_row(params![id.as_str(), name], |row| row.get(0))?;
     if waits {
-        return Ok(());
+        return Ok(false);
     }
     for key in keys {
         let key = key.map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
@@ -110,7 +120,7 @@ fn deliver_all(
             .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
             .execute(params![id.as_str(), name, bytes, key, digest])?;
     }
-    arrived(connection, row, name, now)
+    Ok(true)
 }
 
 /// Whether an event with this key was sent, or its key is still remembered.

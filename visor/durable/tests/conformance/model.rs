@@ -209,10 +209,14 @@ impl Model {
         self.mail.retain(|letter| letter.to != *id || letter.mail.name != CANCEL_EVENT);
     }
 
-    fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {
+    fn put_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>) {
         self.sent += 1;
         let mail = Mail { number: self.sent, name: name.to_owned(), bytes: bytes.to_vec() };
         self.mail.push(Letter { to: id.clone(), key: key.map(str::to_owned), mail, taken: false });
+    }
+
+    fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {
+        self.put_mail(id, name, bytes, key);
         let row = self.rows.get_mut(id).expect("it was looked at");
         if wake(row, name, now) {
             row.changed = now;
@@ -221,11 +225,18 @@ impl Model {
 
     /// The events that an invocation takes with its commit.
     fn take(&mut self, id: &InvocationId, taken: &[u64], generation: u64) {
+        let mut behind = Vec::new();
         for letter in self.mail.iter_mut().filter(|letter| letter.to == *id && taken.contains(&letter.mail.number)) {
             if !letter.taken {
-                Known::joined(&mut self.children, id, &letter.mail.name, generation);
+                let end = Known::joined(&mut self.children, id, &letter.mail, generation);
+                behind.extend(end.map(|end| (letter.mail.name.clone(), end)));
             }
             letter.taken = true;
+        }
+        for (name, bytes) in behind {
+            if !Model::waiting(&self.mail, id).any(|mail| mail.name == name) {
+                self.put_mail(id, &name, &bytes, None);
+            }
         }
     }
 

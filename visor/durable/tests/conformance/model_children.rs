@@ -4,8 +4,8 @@ use super::model::Model;
 use monohull_abi::branch::{CHECKPOINT_EVENT, FORK_EVENT};
 use monohull_abi::child::{CHILD_DEPTH_MAX, CHILD_EVENT, Ending};
 use monohull_durable::{
-    Child, Children, Copied, Happened, Invocation, InvocationId, Lost, Meta, MetaError, NewInvocation, NewMail, Outbox,
-    Outcome, Sent, Status, Undelivered, Wait, WhyUndelivered,
+    Child, Children, Copied, Happened, Invocation, InvocationId, Lost, Mail, Meta, MetaError, NewInvocation, NewMail,
+    Outbox, Outcome, Sent, Status, Undelivered, Wait, WhyUndelivered,
 };
 use monohull_report::{Outgoing, What, child_invocation};
 use std::collections::BTreeSet;
@@ -38,12 +38,33 @@ impl Known {
         self.parent == *parent && !self.detached && self.since <= at && self.gone.is_none_or(|gone| gone > at)
     }
 
-    /// An invocation has taken an event of this name.
-    pub(crate) fn joined(children: &mut [Known], parent: &InvocationId, event: &str, generation: u64) {
-        let Some(name) = event.strip_prefix(CHILD_EVENT) else { return };
-        for known in children.iter_mut().filter(|known| known.parent == *parent && known.name == name) {
-            known.joined = Some(generation);
+    /// What is told of one that has ended, and whose end was not taken.
+    fn untold(&self) -> Option<Vec<u8>> {
+        let ending = self.ending.filter(|_| !self.detached && self.gone.is_none() && self.joined.is_none())?;
+        Some(match (&self.outcome, ending) {
+            (Some(bytes), _) => bytes.clone(),
+            (None, Ending::Completed) => {
+                Outcome::without_outputs(Ending::TooLarge, "its outputs are not kept any more")
+            }
+            (None, ending) => Outcome::without_outputs(ending, ""),
+        })
+    }
+
+    /// An invocation has taken this event: what is told behind it, if it was only that another child of the name was refused.
+    pub(crate) fn joined(
+        children: &mut [Known],
+        parent: &InvocationId,
+        event: &Mail,
+        generation: u64,
+    ) -> Option<Vec<u8>> {
+        let name = event.name.strip_prefix(CHILD_EVENT)?;
+        let known = children.iter_mut().find(|known| known.parent == *parent && known.name == name)?;
+        let is_refusal = event.bytes.first() == Some(&(Ending::Refused as u8));
+        if is_refusal && known.ending != Some(Ending::Refused) {
+            return known.untold();
         }
+        known.joined = Some(generation);
+        None
     }
 }
 
@@ -62,16 +83,11 @@ impl Model {
     }
 
     fn tell(&mut self, index: usize, now: u64) {
-        let Known { parent, name, detached, gone, joined, ending, outcome, .. } = self.children[index].clone();
-        let Some(ending) = ending.filter(|_| !detached && gone.is_none() && joined.is_none()) else { return };
-        let bytes = match (outcome, ending) {
-            (Some(bytes), _) => bytes,
-            (None, Ending::Completed) => {
-                Outcome::without_outputs(Ending::TooLarge, "its outputs are not kept any more")
-            }
-            (None, ending) => Outcome::without_outputs(ending, ""),
-        };
-        self.deliver(&parent, &format!("{CHILD_EVENT}{name}"), &bytes, now);
+        let known = &self.children[index];
+        if let Some(bytes) = known.untold() {
+            let (parent, name) = (known.parent.clone(), format!("{CHILD_EVENT}{}", known.name));
+            self.deliver(&parent, &name, &bytes, now);
+        }
     }
 
     /// What is to be told of an invocation that the next commit ends.

@@ -195,6 +195,31 @@ fn a_child_is_started_once_and_its_end_is_told_once() {
 }
 
 #[test]
+fn the_end_of_a_child_is_told_behind_the_refusal_of_another_one_of_its_name() {
+    for ends_first in [false, true] {
+        let mut world = World::new();
+        let undelivered = world.wait("p", &["child:a"], &[], vec![start_of("a", "1"), start_of("a", "2")]);
+        assert_eq!(undelivered.len(), 1);
+        let a = of("p", "a");
+        let (held, mail) = world.claim("p");
+        assert_eq!(told(&mail), [("child:a".to_owned(), Ending::Refused, 0)]);
+        // The refusal is in its way, or was taken.
+        if ends_first {
+            world.end(&a, &[("out", 2)]);
+        }
+        world.wait_as(&held, &["child:a"], &[mail[0].number], vec![]);
+        if !ends_first {
+            assert!(!world.meta.children(&id("p")).expect("read")[0].joined);
+            world.end(&a, &[("out", 2)]);
+        }
+        let (held, mail) = world.claim("p");
+        assert_eq!(told(&mail), [("child:a".to_owned(), Ending::Completed, 1)], "{ends_first}");
+        world.wait_as(&held, &["x"], &[mail[0].number], vec![]);
+        assert!(world.meta.children(&id("p")).expect("read")[0].joined);
+    }
+}
+
+#[test]
 fn however_a_parent_ends_its_children_are_cancelled_unless_they_are_detached() {
     for how in ["cancel", "complete", "fail"] {
         let mut world = World::new();
