@@ -175,6 +175,23 @@ fn children_that_run_are_stopped_with_their_parent() {
     }
 }
 
+#[test]
+fn a_parent_learns_why_a_child_was_not_run_again() {
+    let state = StateFolder::new();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let child = family("child", &["doze 900", "doze 900", "doze 900", "doze 900"], &[], &json!({}));
+    let parent = family("parent", &["start child a", "join a"], &["child"], &json!({}));
+    deploy(&server, &[child, parent]);
+    start(&server, "parent", "p");
+    let a = child_of(&server, "p", "a");
+    eventually("it runs", || is(&server, &a, "running"));
+    server.signal(Signal::SIGKILL);
+    server.wait();
+    let server = Server::start_on(&state, &OPTIONS, &[]);
+    let result = server.get("/invocations/p/outputs/result?wait=240s").expect(200).text().to_owned();
+    assert!(result.starts_with("a: Failed: the server ended before the first checkpoint"), "{result}");
+}
+
 /// What is permitted works in the tests above.
 #[test]
 fn only_registered_workflows_that_the_file_names_are_started() {

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monohull_durable::{
-    Adding, Claim, Claimed, Commit, Control, Controlled, InvocationId, Left, Meta, Status as RowStatus, StoreError, nap,
+    Adding, Claim, Claimed, Commit, Control, Controlled, InvocationId, Left, Meta, Outcome, Status as RowStatus,
+    StoreError, nap,
 };
 use monohull_engine::mounts::Prospect;
 use monohull_worker::{Job, SuspendedRun};
@@ -203,9 +204,11 @@ impl Watchdog {
             }
             Err(NoBasis::Interrupted(start)) => {
                 let invocation = Invocation::durable(claim.held.id.to_string(), start.head.clone(), Status::Running);
-                let end = invocation.ending(Status::Failed, None, Err(ApiError::interrupted()));
-                let commit = ended(&end);
-                (commit, Left { callback: start.callback.clone(), ..Left::default() }, Some((invocation, end)))
+                let why = ApiError::interrupted();
+                let outcome = Outcome { message: why.error.message.clone(), ..Outcome::default() };
+                let end = invocation.ending(Status::Failed, None, Err(why));
+                let left = Left { outcome, callback: start.callback.clone(), ..Left::default() };
+                (ended(&end), left, Some((invocation, end)))
             }
         };
         drop(permit);
