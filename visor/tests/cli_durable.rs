@@ -65,6 +65,16 @@ fn a_run_is_followed_to_its_end_and_keeps_nothing_but_its_report() {
     refused(&monohull(folder.path(), &["show", "one", "--state", "state"]), 2, "there is no invocation `one`");
 }
 
+#[test]
+fn the_longest_sleep_is_one_and_its_time_can_be_skipped() {
+    let folder = workflow(u64::MAX / 1_000_000);
+    let path = folder.path();
+    sleeper(path, "long");
+    assert!(show(path, "long")["due"].as_str().expect("a time").starts_with("2262-04-11T"));
+    let woken = monohull(path, &["wake", "--state", "state", "--skip-time"]);
+    assert_eq!((woken.status.code(), &show(path, "long")["status"]), (Some(0), &json!("completed")), "{woken:?}");
+}
+
 /// What has ended is removed together, with its files; what has not ended stays.
 #[test]
 fn all_that_have_ended_are_removed_at_once() {

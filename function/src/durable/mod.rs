@@ -91,6 +91,9 @@ pub const CANCEL: &str = monohull_abi::event::CANCEL_EVENT;
 /// A deadline that never comes.
 const NEVER: u64 = u64::MAX;
 
+/// The last time that a clock shows.
+const LAST: u64 = i64::MAX as u64;
+
 /// Why there is no event, or why a text was not published.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EventError {
@@ -325,16 +328,17 @@ fn error(names: &str, errno: Errno) -> EventError {
     EventError { errno, message }
 }
 
-/// Sleeps for at least this long, be it years.
+/// Sleeps for at least this long, be it years. The last time is in April 2262: a longer sleep ends then.
 pub fn sleep(time: Duration) {
-    // Refused only for a sleep without end in which nothing else can happen.
+    // It is not refused.
     let _ = sys::call(number::NANOSLEEP, [nanoseconds(time)]);
 }
 
-/// Sleeps until a time by the wall clock, given as what has passed since the start of 1970 (UTC).
+/// Sleeps until a time by the wall clock, given as what has passed since the start of 1970 (UTC), or until April 2262.
 pub fn sleep_until(since_1970: Duration) {
+    let until = nanoseconds(since_1970).min(LAST);
     loop {
-        let left = nanoseconds(since_1970).saturating_sub(clock(Clock::Realtime));
+        let left = until.saturating_sub(clock(Clock::Realtime));
         if left == 0 {
             return;
         }
@@ -454,5 +458,8 @@ mod tests {
         assert_eq!(sys::call(number::CLOCK_GETTIME, [1]), Ok(1_005), "that time is over");
         sleep_until(Duration::from_nanos(4_000));
         assert!(sys::call(number::CLOCK_GETTIME, [1]).unwrap() >= 4_000);
+        pass(LAST - sys::call(number::CLOCK_GETTIME, [1]).unwrap());
+        sleep_until(Duration::MAX);
+        assert_eq!(sys::call(number::CLOCK_GETTIME, [1]), Ok(LAST), "there is no later time");
     }
 }

@@ -47,8 +47,8 @@ impl Time {
         const MONOTONIC: u64 = Clock::Monotonic as u64;
         const REALTIME: u64 = Clock::Realtime as u64;
         match call.args[0] {
-            MONOTONIC => Ok(self.host.now()),
-            REALTIME => Ok(self.host.realtime()),
+            MONOTONIC => Ok(self.host.now().min(LAST)),
+            REALTIME => Ok(self.host.realtime().min(LAST)),
             other => Err(self.host.explain(call, Errno::Invalid, format_args!("there is no clock {other}"))),
         }
     }
@@ -57,21 +57,21 @@ impl Time {
         match call.wake {
             Wake::First if call.args[0] == 0 => Outcome::ready(0),
             Wake::First => {
-                let deadline = self.host.now().saturating_add(call.args[0]);
+                // However long it is it has an end, so that it never is a wait in which nothing can happen.
+                let time = call.args[0].min(LAST.saturating_sub(self.host.realtime()));
+                let deadline = self.host.now().saturating_add(time).min(LAST);
                 self.host.wait(call, NO_KEY, deadline);
                 Outcome::park()
             }
             Wake::Woken | Wake::TimedOut => Outcome::ready(0),
-            Wake::Deadlock => {
-                let why = format_args!("the sleep would never end, and nothing else runs");
-                Outcome::error(self.host.explain(call, Errno::Deadlock, why))
-            }
+            Wake::Deadlock => Outcome::error(Errno::Deadlock),
         }
     }
 }
 
-// A sum that saturates is the deadline that never comes.
-const _: () = assert!(NEVER == u64::MAX);
+/// The last time that a clock shows, since what it answers beyond that is an error: that of the wall is in 2262.
+const LAST: u64 = i64::MAX as u64;
+const _: () = assert!(LAST < NEVER);
 
 #[cfg(test)]
 mod tests {
@@ -86,6 +86,10 @@ mod tests {
         assert_eq!(domain.call(1, number::CLOCK_GETTIME, [1, 0, 0, 0, 0, 0]), 90);
         assert_eq!(domain.call(1, number::CLOCK_GETTIME, [2, 0, 0, 0, 0, 0]), Errno::Invalid.to_value());
         assert_eq!(domain.explained(), "there is no clock 2");
+        domain.set_time(u64::MAX, u64::MAX);
+        for clock in [0, 1] {
+            assert_eq!(domain.call(1, number::CLOCK_GETTIME, [clock, 0, 0, 0, 0, 0]), i64::MAX, "none is an error");
+        }
     }
 
     #[test]
@@ -99,14 +103,17 @@ mod tests {
     }
 
     #[test]
-    fn no_time_at_all_does_not_park_and_too_much_never_ends() {
+    fn no_time_at_all_does_not_park_and_the_longest_sleep_has_an_end() {
         let domain = Domain::start(&MONOHULL_MODULE);
         domain.set_time(1000, 0);
         assert_eq!(domain.call(1, number::NANOSLEEP, [0; 6]), 0);
-        let mut call = domain.prepare(1, number::NANOSLEEP, [u64::MAX - 1, 0, 0, 0, 0, 0]);
-        assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: NEVER });
-        call.wake = Wake::Deadlock;
-        assert_eq!(domain.step(&mut call), Step::Ready(Errno::Deadlock.to_value()));
+        for long in [u64::MAX, u64::MAX - 1] {
+            let mut call = domain.prepare(1, number::NANOSLEEP, [long, 0, 0, 0, 0, 0]);
+            domain.set_time(1000, 3000);
+            assert_eq!(domain.step(&mut call), Step::Parked { key: NO_KEY, deadline: LAST - 2000 });
+            call.wake = Wake::TimedOut;
+            assert_eq!(domain.step(&mut call), Step::Ready(0));
+        }
     }
 
     #[test]

@@ -181,8 +181,9 @@ impl<I: Clone> Scheduler<I> {
             if !may_change {
                 return Work::Deadlock;
             }
+            // A clock is moved no further than it goes.
             if resources.skips_time()
-                && let Some(at) = self.waits_until(resources.now())
+                && let Some(at) = self.waits_until(resources.now()).filter(|at| i64::try_from(*at).is_ok())
             {
                 return Work::SkipTo(at);
             }
