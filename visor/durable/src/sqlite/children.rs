@@ -248,9 +248,9 @@ pub(super) fn joined(
         let event = connection
             .prepare_cached(
                 "SELECT name, decrypted(bytes, 'event', invocation || '/' || name) FROM mail \
-                 WHERE number = ?1 AND invocation = ?2 AND bytes IS NOT NULL",
+                 WHERE number = ?1 AND invocation = ?2 AND bytes IS NOT NULL AND name GLOB ?3 || '*'",
             )?
-            .query_row(params![integer(*number), row.id.as_str()], |row| {
+            .query_row(params![integer(*number), row.id.as_str(), CHILD_EVENT], |row| {
                 Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?))
             })
             .optional()?;
