@@ -202,6 +202,7 @@ pub(super) fn rewind_in(
     let entry = Entry::done(&row, Happened::Rewound, &format!("to generation {to}"));
     insert(connection, id, &kept, None)?;
     super::cancel::forget(connection, id)?;
+    super::mail::forget_answers(connection, id, &kept.waits)?;
     // An event that it waits for again may be there.
     super::mail::take(connection, &mut row, &[], now)?;
     // The oldest may go, and its file is swept later.

@@ -60,7 +60,7 @@ pub(super) fn remove(connection: &Connection, id: &InvocationId) -> Result<(), M
 mod tests {
     use super::*;
     use crate::sqlite::told::tests::{claim, claimed, one};
-    use crate::{Branched, Checkpoint, Claim, Commit, Control, History, Meta, Wait};
+    use crate::{Branched, Checkpoint, Claim, Commit, Control, History, Meta, NewMail, Sent, Wait};
 
     fn token(number: u128) -> String {
         format!("callback-{number:032x}")
@@ -98,6 +98,33 @@ mod tests {
         assert!(!meta.was_waited_for(&one(), "paid").expect("asked"), "it is no callback");
         assert!(meta.purge(&one(), 7).expect("removed"));
         assert!(!is_late(&meta, 1) && !is_late(&meta, 2));
+    }
+
+    #[test]
+    fn a_callback_is_answered_again_by_one_that_was_taken_back_to_its_wait() {
+        let (_folder, mut meta, first) = claimed();
+        let answer = |meta: &mut Sqlite, what: &[u8]| {
+            let token = token(1);
+            let mail = NewMail::new(&token, what, Some(&token)).expect("an event");
+            meta.send(&one(), &mail, 5).expect("sent")
+        };
+        wait(&mut meta, &first, &[token(1)]);
+        assert_eq!(answer(&mut meta, b"yes"), Sent::New);
+        let next = claim(&mut meta);
+        let taken: Vec<u64> = meta.given(&next.held).expect("read").iter().map(|mail| mail.number).collect();
+        let commit = |claim: &Claim, taken: Vec<u64>| {
+            let checkpoint = Checkpoint { file: format!("one.{}.checkpoint", claim.held.epoch), bytes: 1 };
+            let (waits, published) = (Vec::new(), Default::default());
+            Commit::Suspended { checkpoint, parent: None, due: Some(5), waits, taken, published }
+        };
+        meta.commit(&next.held, &commit(&next, taken), 5).expect("it is ours");
+        assert_eq!([answer(&mut meta, b"yes"), answer(&mut meta, b"no")], [Sent::Duplicate, Sent::KeyTaken]);
+        meta.rewind(&one(), 1, false, 5).expect("done");
+        assert_eq!(answer(&mut meta, b"no"), Sent::New);
+        assert_eq!([answer(&mut meta, b"no"), answer(&mut meta, b"yes")], [Sent::Duplicate, Sent::KeyTaken]);
+        // An answer that it has not taken stays.
+        meta.rewind(&one(), 1, false, 5).expect("done");
+        assert_eq!(answer(&mut meta, b"yes"), Sent::KeyTaken);
     }
 
     #[test]

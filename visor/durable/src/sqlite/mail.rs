@@ -6,6 +6,7 @@ use crate::mail::{KEYS_KEPT, MAIL_BYTES_MAX, MAIL_MAX, Mail, NewMail, Sent};
 use crate::meta::MetaError;
 use crate::timeline::without_tokens;
 use crate::{ExportedMail, Invocation, InvocationId, Status, Wait, Woken};
+use monohull_abi::callback::is_token;
 use monohull_abi::event::{EVENT_BYTES_MAX, is_event_name};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
@@ -203,6 +204,18 @@ pub(super) fn import(connection: &Connection, id: &InvocationId, all: &[Exported
         let content = if mail.bytes.is_some() { "encrypted(?3, 'event', ?1 || '/' || ?2)" } else { "?3" };
         let add = format!("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, {content}, ?4, ?5)");
         connection.prepare_cached(&add)?.execute(params![id.as_str(), mail.name, mail.bytes, key, digest])?;
+    }
+    Ok(())
+}
+
+/// Forgets the answers to these callbacks that an invocation has taken and waits for once more: the next answer is no repetition.
+pub(super) fn forget_answers(connection: &Connection, id: &InvocationId, waits: &[Wait]) -> Result<(), MetaError> {
+    for token in waits.iter().filter_map(|wait| wait.event.as_deref()).filter(|event| is_token(event)) {
+        // Answers have their token as the key.
+        let key = kept_digest(connection, "key", token.to_owned())?;
+        connection
+            .prepare_cached("DELETE FROM mail WHERE invocation = ?1 AND key = ?2 AND bytes IS NULL")?
+            .execute(params![id.as_str(), key])?;
     }
     Ok(())
 }
