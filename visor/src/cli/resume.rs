@@ -56,7 +56,7 @@ pub(super) struct Resume {
     state_key: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
-    /// Suspend the workflow again if it only waits, for a second or longer; the user's own key seals that checkpoint
+    /// Suspend the workflow again if it only waits, for longer than a second; the user's own key seals that checkpoint
     #[arg(long, value_name = "DIR", conflicts_with = "server")]
     suspend: Option<PathBuf>,
     /// Give it an event with what is in a file; `-` is standard input. Events are kept until they are waited for

@@ -71,11 +71,11 @@ pub(super) struct Run {
     /// Print control characters in what functions print as they are; without it they are escaped, because a terminal acts on them
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// If the workflow only waits, for a second or longer, end with exit code 4: what is left of it becomes a file in this folder,
+    /// If the workflow only waits, for longer than a second, end with exit code 4: what is left of it becomes a file in this folder,
     /// for `monohull resume`
     #[arg(long, value_name = "DIR", conflicts_with = "watch")]
     suspend: Option<PathBuf>,
-    /// Keep the workflow in this state folder: it outlives this process, which suspends it whenever it only waits for a second or longer
+    /// Keep the workflow in this state folder: it outlives this process, which suspends it whenever it only waits for longer than a second
     #[arg(long, value_name = "DIR", conflicts_with_all = ["watch", "suspend", "load"])]
     state: Option<PathBuf>,
     /// The file of the key that the state folder is encrypted with; `monohull key new` makes one. A new folder is encrypted if there is one
