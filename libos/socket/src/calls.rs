@@ -27,6 +27,16 @@ const CONNECTING: usize = 1;
 /// Checks before the network is called.
 const NAME_RULE: &str = "a name of a host is letters, digits, `-` and `_`, in parts of at most 63 bytes between dots";
 
+/// Whether an option can be set to this value. The networks rely on it: smoltcp panics at a time to live of 0.
+pub(crate) fn takes(option: SocketOption, value: u64) -> bool {
+    match option {
+        SocketOption::NonBlocking | SocketOption::NoDelay | SocketOption::Broadcast => value <= 1,
+        SocketOption::Ttl => (1..=255).contains(&value),
+        SocketOption::ReadTimeout | SocketOption::WriteTimeout | SocketOption::KeepAlive => true,
+        SocketOption::Error => false,
+    }
+}
+
 impl Sockets {
     pub(crate) fn listen(&self, call: &mut Call) -> Result<u64, Errno> {
         let [address, backlog, ..] = call.args;
@@ -207,13 +217,7 @@ impl Sockets {
     pub(crate) fn set(&self, call: &mut Call) -> Result<u64, Errno> {
         let socket = self.find(call, call.args[0])?;
         let (option, value) = (self.option(call)?, call.args[2]);
-        let fits = match option {
-            SocketOption::NonBlocking | SocketOption::NoDelay | SocketOption::Broadcast => value <= 1,
-            SocketOption::Ttl => (1..=255).contains(&value),
-            SocketOption::ReadTimeout | SocketOption::WriteTimeout | SocketOption::KeepAlive => true,
-            SocketOption::Error => false,
-        };
-        if !fits {
+        if !takes(option, value) {
             return Err(self.explain(call, Errno::Invalid, "that is no value for this option"));
         }
         match option {

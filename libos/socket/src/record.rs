@@ -8,6 +8,7 @@
 //! with the socket's number and address. Threads that wait in a queue find it by its number when their handlers run again.
 
 use crate::Sockets;
+use crate::calls::takes;
 use crate::network::Network;
 use crate::queue::Queue;
 use crate::table::{Kind, Socket, Table, Tables};
@@ -233,6 +234,10 @@ fn restore(network: &Arc<dyn Network>, instance: u32, record: SocketRecord) -> R
     }
     for (option, value) in OPTIONS.into_iter().zip(record.options) {
         if let Some(value) = value {
+            if !takes(option, value) {
+                let what = format_args!("its record is damaged: {option:?} of its socket at {at} is {value}");
+                return Err(Refused::of(instance, what));
+            }
             network.set(handle, option, value).map_err(refuse)?;
         }
     }

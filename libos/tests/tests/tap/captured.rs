@@ -9,6 +9,7 @@ use monohull_abi::number::*;
 use monohull_libos_socket::MONOHULL_MODULE;
 use monohull_module_testing::{Captured, Domain, Step};
 use proptest::prelude::*;
+use std::net::SocketAddr;
 
 fn resume(captured: &Captured) -> Result<Domain, String> {
     Domain::resume(&[&MONOHULL_MODULE], captured)
@@ -162,6 +163,35 @@ fn queues_that_no_instance_has_are_refused() {
     let mut old = captured.clone();
     old.records = vec![[&1u32.to_le_bytes(), &postcard::to_allocvec(&sockets).unwrap()[..]].concat()];
     assert_eq!(resume(&old).map(drop), Ok(()));
+}
+
+/// The options of a socket that the network keeps. smoltcp panics at some values.
+#[test]
+fn options_that_no_socket_has_are_refused() {
+    let mut world = World::new();
+    let at = world.address("0.0.0.0:9000".parse().unwrap());
+    world.ok(UDP_BIND, [at]);
+    let captured = world.domain.capture().unwrap();
+    drop(world);
+    let resumes = |ttl: u64, broadcast: u64| {
+        let datagrams = (1u32, None::<SocketAddr>);
+        let at: SocketAddr = "0.0.0.0:9000".parse().unwrap();
+        let socket = (datagrams, at, false, u64::MAX, u64::MAX, (Some(ttl), Some(broadcast)));
+        let table = (ME, vec![socket], vec![Some(0u32)], Vec::<u32>::new());
+        let record = postcard::to_allocvec(&(vec![table], Vec::<(u32, u64, Vec<u64>)>::new())).unwrap();
+        let mut captured = captured.clone();
+        captured.records = vec![[&2u32.to_le_bytes(), &record[..]].concat()];
+        resume(&captured).map(drop)
+    };
+    assert_eq!(resumes(64, 0), Ok(()), "the positive control");
+    for (ttl, broadcast, why) in [
+        (0, 0, "Ttl of its socket at 0.0.0.0:9000 is 0"),
+        (256, 0, "Ttl of its socket at 0.0.0.0:9000 is 256"),
+        (64, 2, "Broadcast of its socket at 0.0.0.0:9000 is 2"),
+    ] {
+        let refused = resumes(ttl, broadcast).expect_err(why);
+        assert!(refused.contains(why), "{why}: {refused}");
+    }
 }
 
 /// A domain with a queue, a socket that listens and one for datagrams.
