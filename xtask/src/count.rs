@@ -142,6 +142,8 @@ impl Program {
     fn add_line(&mut self, line: &str) -> Option<String> {
         if line.starts_with("test result: ") {
             self.last = None;
+        } else if let Some((_, name)) = flaky::took(line) {
+            return self.cut(&name);
         } else if line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")) {
             let cut = self.end();
             self.last = Some("its first test".to_owned());
@@ -156,7 +158,12 @@ impl Program {
 
     /// The error if the output ends here.
     fn end(&mut self) -> Option<String> {
-        self.last.take().map(|last| format!("a test program that ended at, or some time after, {last}"))
+        self.cut("a test program")
+    }
+
+    /// The error if the program of this name has ended here.
+    fn cut(&mut self, name: &str) -> Option<String> {
+        self.last.take().map(|last| format!("{name}, which ended at, or some time after, {last}"))
     }
 }
 
@@ -201,12 +208,16 @@ mod tests {
 
     #[test]
     fn a_program_that_is_cut_short_is_named_by_its_last_test() {
-        let output = ["running 2 tests", "test a ... ok", "test m::b ... ", "running 1 test", "test c ... ok", OUTPUT];
+        let output =
+            ["running 2 tests", "test a ... ok", "test m::b ... ", "@took 3 tap", "running 1 test", "test c ... ok"];
+        let output = [&output[..], &[OUTPUT, "@took 1 other"]].concat();
         let mut program = Program::default();
         let cut: Vec<String> = output.join("\n").lines().filter_map(|line| program.add_line(line)).collect();
-        assert_eq!(cut, ["a test program that ended at, or some time after, m::b"]);
+        assert_eq!(cut, ["tap, which ended at, or some time after, m::b"]);
         assert_eq!(program.end(), None);
+        // Without the line that says how long it took, its name is not known.
         program.add_line("running 1 test");
-        assert_eq!(program.end().as_deref(), Some("a test program that ended at, or some time after, its first test"));
+        let cut = Some("a test program, which ended at, or some time after, its first test");
+        assert_eq!(program.end().as_deref(), cut);
     }
 }
