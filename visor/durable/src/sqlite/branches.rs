@@ -46,12 +46,21 @@ pub(super) fn label(
     Ok(None)
 }
 
-/// Makes copies of an invocation as it was committed; why there are none, if there are none.
+/// A copy that a commit has made.
+pub(super) struct Made {
+    copy: InvocationId,
+    /// The event by which it was asked for.
+    event: String,
+}
+
+/// Makes copies of an invocation as it was committed, and adds them to those that the commit has made before; why there are none, if there are none.
+///
+/// What else they wait for is told by [`tell_copies`], when the commit has made all of them.
 pub(super) fn fork(
     connection: &Connection,
     id: &InvocationId,
     asked: &Outgoing,
-    copies: u32,
+    (copies, made): (u32, &mut Vec<Made>),
     room: Option<u64>,
     now: u64,
 ) -> Result<Option<WhyUndelivered>, MetaError> {
@@ -63,7 +72,7 @@ pub(super) fn fork(
         mail::deliver(connection, id, &asked.to, original(&ids).as_bytes(), now)?;
         return Ok(None);
     }
-    let why = match room {
+    let why = match room.map(|room| room.saturating_sub(made.len() as u64)) {
         Some(room) if room < u64::from(copies) => Some(format!("there is room for {room} more invocations")),
         _ => None,
     };
@@ -71,22 +80,39 @@ pub(super) fn fork(
         mail::deliver(connection, id, &asked.to, format!("refused\n{why}").as_bytes(), now)?;
         return Ok(Some(WhyUndelivered::NotStarted(why)));
     }
-    let made = copy(connection, &row, &kept, (&ids, false), now)?;
+    let came = copy(connection, &row, &kept, (&ids, false), now)?;
     let mut whole = Vec::new();
-    for ((number, copy), came) in (1_u32..).zip(&ids).zip(made) {
+    for ((number, copy), came) in (1_u32..).zip(&ids).zip(came) {
         // A name may be another's, by a chance that is none.
         if came == Copied::Taken {
             continue;
         }
         mail::deliver(connection, copy, &asked.to, format!("copy\n{number}").as_bytes(), now)?;
-        let others: Vec<Wait> =
-            kept.waits.iter().filter(|wait| wait.event.as_ref() != Some(&asked.to)).cloned().collect();
-        tell_again(connection, copy, id, &others, now)?;
+        made.push(Made { copy: copy.clone(), event: asked.to.clone() });
         whole.push(copy.clone());
     }
     history::note_copies(connection, &row, kept.generation, &whole.iter().collect::<Vec<_>>(), now)?;
     mail::deliver(connection, id, &asked.to, original(&whole).as_bytes(), now)?;
     Ok(None)
+}
+
+/// Tells the copies that a commit has made what their other threads wait for. One that has asked for copies at the same time is told of them.
+pub(super) fn tell_copies(
+    connection: &Connection,
+    id: &InvocationId,
+    made: &[Made],
+    now: u64,
+) -> Result<(), MetaError> {
+    if made.is_empty() {
+        return Ok(());
+    }
+    let Some(row) = living(connection, id)? else { return Ok(()) };
+    let Some(kept) = checkpoint_of(connection, &row)? else { return Ok(()) };
+    for Made { copy, event } in made {
+        let others = kept.waits.iter().filter(|wait| wait.event.as_ref() != Some(event));
+        tell_again(connection, copy, id, others, now)?;
+    }
+    Ok(())
 }
 
 /// The ids of the copies that an invocation makes at a place, which the name of the event has, and whether it has made them before. If an earlier
@@ -132,14 +158,14 @@ fn original(ids: &[InvocationId]) -> String {
 }
 
 /// Tells an invocation that goes on from a checkpoint once more what its threads wait for there. The copies were made of the other one.
-pub(super) fn tell_again(
+pub(super) fn tell_again<'w>(
     connection: &Connection,
     id: &InvocationId,
     of: &InvocationId,
-    waits: &[Wait],
+    waits: impl IntoIterator<Item = &'w Wait>,
     now: u64,
 ) -> Result<(), MetaError> {
-    for event in waits.iter().filter_map(|wait| wait.event.as_deref()) {
+    for event in waits.into_iter().filter_map(|wait| wait.event.as_deref()) {
         if event.starts_with(CHECKPOINT_EVENT) {
             mail::deliver(connection, id, event, &CAME_BACK, now)?;
         } else if event.starts_with(FORK_EVENT) {

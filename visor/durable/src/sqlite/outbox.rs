@@ -17,6 +17,7 @@ pub(super) fn send(
 ) -> Result<Vec<Undelivered>, MetaError> {
     let mut undelivered = Vec::new();
     let mut starts = outbox.starts.iter();
+    let mut copies_made = Vec::new();
     for event in &outbox.events {
         let failed = match event.what {
             What::Event => send_one(connection, sender, outbox, event, now)?,
@@ -26,12 +27,15 @@ pub(super) fn send(
             }
             What::Cancel => children::cancel(connection, sender, &event.to, now)?,
             What::Checkpoint => branches::label(connection, sender, event, now)?,
-            What::Fork { copies } => branches::fork(connection, sender, event, copies, outbox.room, now)?,
+            What::Fork { copies } => {
+                branches::fork(connection, sender, event, (copies, &mut copies_made), outbox.room, now)?
+            }
         };
         if let Some(why) = failed {
             undelivered.push(Undelivered { what: event.what, to: event.to.clone(), name: event.name.clone(), why });
         }
     }
+    branches::tell_copies(connection, sender, &copies_made, now)?;
     Ok(undelivered)
 }
 
@@ -72,6 +76,7 @@ mod tests {
     use super::super::{Sqlite, Unlock};
     use super::*;
     use crate::{Checkpoint, Claimed, Commit, Held, Left, Meta, NewInvocation, Wait, Want};
+    use monohull_abi::branch::FORK_EVENT;
 
     fn id(name: &str) -> InvocationId {
         name.parse().expect("a name")
@@ -179,5 +184,62 @@ mod tests {
         let lost = wait(&mut meta, &held, to(&["r", "sender"], b"2", "s/0/1")).expect("committed");
         assert_eq!(lost.iter().map(|it| (it.to.as_str(), &it.why)).collect::<Vec<_>>(), [("r", &Unknown)]);
         assert_eq!(meta.mail_count(&id("sender")).expect("asked"), 1);
+    }
+
+    /// What an invocation is told by the events of copies, in the order of their names.
+    fn told_of_copies(meta: &mut Sqlite, name: &str) -> Vec<(String, String)> {
+        let held = claim(meta, name);
+        let mail = meta.mail(&held, 0).expect("read");
+        let told = mail.iter().filter(|mail| mail.name.starts_with(FORK_EVENT));
+        let mut told: Vec<_> =
+            told.map(|mail| (mail.name.clone(), String::from_utf8_lossy(&mail.bytes).into_owned())).collect();
+        told.sort();
+        told
+    }
+
+    #[test]
+    fn threads_that_ask_for_copies_at_once_are_told_the_same_in_all_of_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut meta = Sqlite::open(&folder.path().join("meta.sqlite"), true, Unlock::Nothing).expect("opened");
+        start(&mut meta, "one", "w");
+        let held = claim(&mut meta, "one");
+        let events = ["a", "b"].map(|place| format!("{FORK_EVENT}{place}"));
+        let wait = |event: &String| Wait {
+            step: "s".into(),
+            instance: 0,
+            what: "copies".into(),
+            until: None,
+            event: Some(event.clone()),
+        };
+        let asked = |event: &String| Outgoing {
+            what: What::Fork { copies: 2 },
+            to: event.clone(),
+            name: String::new(),
+            bytes: Vec::new(),
+            origin: "s/0/0".to_owned(),
+        };
+        let commit = Commit::Suspended {
+            checkpoint: Checkpoint { file: "1.checkpoint".into(), bytes: 1 },
+            parent: None,
+            due: None,
+            waits: events.iter().map(wait).collect(),
+            taken: Vec::new(),
+            published: Default::default(),
+        };
+        let sent = Outbox { events: events.iter().map(asked).collect(), room: Some(4), ..Outbox::default() };
+        let left = Left { sent, ..Left::default() };
+        assert_eq!(meta.commit_with(&held, &commit, &left, 10).expect("committed").undelivered, []);
+        let [first, second] = ["a", "b"].map(|place| format!("original\none-{place}-1\none-{place}-2"));
+        let told = |a: &str, b: &str| vec![(events[0].clone(), a.to_owned()), (events[1].clone(), b.to_owned())];
+        assert_eq!(told_of_copies(&mut meta, "one"), told(&first, &second));
+        assert_eq!(told_of_copies(&mut meta, "one-a-2"), told("copy\n2", &second));
+        assert_eq!(told_of_copies(&mut meta, "one-b-1"), told(&first, "copy\n1"));
+        // Those of one commit share the room that there is.
+        start(&mut meta, "two", "w");
+        let held = claim(&mut meta, "two");
+        let sent = Outbox { room: Some(3), ..left.sent };
+        let committed = meta.commit_with(&held, &commit, &Left { sent, ..Left::default() }, 10).expect("committed");
+        let why: Vec<_> = committed.undelivered.into_iter().map(|it| it.why).collect();
+        assert_eq!(why, [WhyUndelivered::NotStarted("there is room for 1 more invocations".to_owned())]);
     }
 }

@@ -342,7 +342,7 @@ impl Model {
         &mut self,
         id: &InvocationId,
         asked: &Outgoing,
-        copies: u32,
+        (copies, all): (u32, &mut Vec<(InvocationId, String)>),
         room: Option<u64>,
         now: u64,
     ) -> Option<WhyUndelivered> {
@@ -353,7 +353,8 @@ impl Model {
             self.deliver(id, &asked.to, original(&ids).as_bytes(), now);
             return None;
         }
-        if let Some(room) = room.filter(|room| *room < u64::from(copies)) {
+        let left = room.map(|room| room.saturating_sub(all.len() as u64));
+        if let Some(room) = left.filter(|left| *left < u64::from(copies)) {
             let why = format!("there is room for {room} more invocations");
             self.deliver(id, &asked.to, format!("refused\n{why}").as_bytes(), now);
             return Some(WhyUndelivered::NotStarted(why));
@@ -362,9 +363,7 @@ impl Model {
         let mut whole = Vec::new();
         for (index, copy) in ids.iter().enumerate().filter(|(index, _)| made[*index] != Copied::Taken) {
             self.deliver(copy, &asked.to, format!("copy\n{}", index + 1).as_bytes(), now);
-            let others: Vec<_> =
-                kept.waits.iter().filter(|wait| wait.event.as_ref() != Some(&asked.to)).cloned().collect();
-            self.tell_again(copy, id, &others, now);
+            all.push((copy.clone(), asked.to.clone()));
             whole.push(copy.clone());
         }
         self.note_copies(id, kept.generation, &whole.iter().collect::<Vec<_>>(), now);
@@ -419,7 +418,7 @@ impl Model {
     ) -> Result<Vec<Undelivered>, MetaError> {
         self.make_room(sender, outbox);
         let mut starts = outbox.starts.iter();
-        let mut undelivered = Vec::new();
+        let (mut undelivered, mut copies_made) = (Vec::new(), Vec::new());
         for event in &outbox.events {
             let why = match event.what {
                 What::Event => self.send_one(sender, outbox, event, now)?,
@@ -441,10 +440,16 @@ impl Model {
                     self.label(sender, event, now);
                     None
                 }
-                What::Fork { copies } => self.fork_self(sender, event, copies, outbox.room, now),
+                What::Fork { copies } => self.fork_self(sender, event, (copies, &mut copies_made), outbox.room, now),
             };
             let (what, to, name) = (event.what, event.to.clone(), event.name.clone());
             undelivered.extend(why.map(|why| Undelivered { what, to, name, why }));
+        }
+        for (copy, event) in &copies_made {
+            let kept = self.rows.get(sender).and_then(|row| self.newest_checkpoint(row));
+            let others = kept.map_or_else(Vec::new, |kept| kept.waits);
+            let others: Vec<_> = others.into_iter().filter(|wait| wait.event.as_ref() != Some(event)).collect();
+            self.tell_again(copy, sender, &others, now);
         }
         Ok(undelivered)
     }

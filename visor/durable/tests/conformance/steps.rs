@@ -174,7 +174,7 @@ pub(crate) const OWNERS: [&str; 3] = ["first", "second", "third"];
 pub(crate) const WORKFLOWS: [&str; 2] = ["w", "v"];
 pub(crate) const SCHEDULES: [&str; 2] = ["nightly", "s"];
 /// Events by which the system tells what it has done.
-const TOLD: [&str; 4] = ["child:kid", "child:two", "checkpoint:l:p", "fork:p"];
+const TOLD: [&str; 5] = ["child:kid", "child:two", "checkpoint:l:p", "fork:p", "fork:q"];
 /// Base names, children of the first two, and copies of them.
 pub(crate) const IDS: usize = BASE.len() + 4 + 2;
 
@@ -263,7 +263,8 @@ fn outgoing() -> impl Strategy<Value = Outgoing> {
             }),
         1 => child.prop_map(move |name| made(What::Cancel, name.to_owned(), "", Vec::new())),
         2 => Just(made(What::Checkpoint, "checkpoint:l:p".to_owned(), "l", Vec::new())),
-        1 => (1..3u32).prop_map(move |copies| made(What::Fork { copies }, "fork:p".to_owned(), "", Vec::new())),
+        1 => (1..3u32, prop_oneof![4 => Just("fork:p"), 1 => Just("fork:q")])
+            .prop_map(move |(copies, event)| made(What::Fork { copies }, event.to_owned(), "", Vec::new())),
     ]
 }
 
