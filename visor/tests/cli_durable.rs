@@ -6,7 +6,7 @@ mod database;
 mod program;
 
 use database::exchange;
-use program::{NAP, RESULT, command, document, image, monohull, refused, write_sleepers};
+use program::{NAP, RESULT, command, document, image, monohull, refused, write_sleepers, write_workflow_of};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -73,6 +73,24 @@ fn the_longest_sleep_is_one_and_its_time_can_be_skipped() {
     assert!(show(path, "long")["due"].as_str().expect("a time").starts_with("2262-04-11T"));
     let woken = monohull(path, &["wake", "--state", "state", "--skip-time"]);
     assert_eq!((woken.status.code(), &show(path, "long")["status"]), (Some(0), &json!("completed")), "{woken:?}");
+}
+
+/// A time that no clock shows is none, so that skipping time comes to an end.
+#[test]
+fn a_wait_for_longer_than_clocks_go_has_no_end() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path();
+    let args = json!({ "events": ["a"], "fills": "result", "timeout_ms": u64::MAX / 1_000_000 });
+    write_workflow_of(path, "inbox", "inbox", &json!([{ "name": "i", "function": "inbox", "args": args }]));
+    let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "long", "--detach"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let woken = monohull(path, &["wake", "--state", "state", "--skip-time", "--wait"]);
+    assert_eq!(woken.status.code(), Some(0), "{woken:?}");
+    let row = show(path, "long");
+    assert_eq!((&row["status"], &row["due"]), (&json!("suspended"), &json!(null)), "{row:#}");
+    assert_eq!(monohull(path, &["send", "long", "a", "--data", "x", "--state", "state"]).status.code(), Some(0));
+    assert_eq!(monohull(path, &["wake", "--state", "state"]).status.code(), Some(0));
+    assert_eq!(show(path, "long")["status"], "completed");
 }
 
 /// What has ended is removed together, with its files; what has not ended stays.

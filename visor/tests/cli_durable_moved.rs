@@ -98,7 +98,6 @@ fn an_invocation_moves_to_another_state_folder() {
     let folder = inbox();
     let path = folder.path();
     start(path, "home", "mover");
-    start(path, "away", "other");
     exits(path, &["send", "mover", "a", "--data", "x", "--key", "k", "--state", "home"], 0);
     exits(path, &["pause", "mover", "--state", "home"], 0);
     let said = exits(path, &["export", "mover", "--to", "mover.invocation", "--state", "home"], 0);
@@ -142,6 +141,9 @@ fn what_is_damaged_foreign_or_a_servers_is_not_imported() {
     ] {
         fs::write(path.join("file"), content).expect("written");
         refused(&monohull(path, &import), 2, why);
+        // Nor is a folder made for it.
+        refused(&monohull(path, &["import", "file", "--state", "new"]), 2, why);
+        assert!(!path.join("new").exists());
     }
     // Another user's key.
     fs::write(path.join("file"), &whole).expect("written");

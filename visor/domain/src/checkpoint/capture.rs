@@ -134,10 +134,11 @@ impl Shared {
         let bytes =
             pages.iter().map(|run| run.bytes.len() as u64).chain(unchanged.iter().map(|(_, bytes)| *bytes)).sum();
         let run_deadline = Some(self.sched.run_deadline()).filter(|at| *at != NEVER).map(in_domain_time);
-        let wall_at = |at: u64| wall.saturating_add(at.saturating_sub(clock));
-        let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.map(wall_at), ..wait });
+        // A time that no clock shows never comes.
+        let wall_at = |at: u64| wall.checked_add(at.saturating_sub(clock)).filter(|at| i64::try_from(*at).is_ok());
+        let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.and_then(wall_at), ..wait });
         let waits = waits.collect();
-        let first = scheduler.live_timers().map(|(at, _)| wall_at(in_domain_time(at))).min();
+        let first = scheduler.live_timers().filter_map(|(at, _)| wall_at(in_domain_time(at))).min();
         // Those that are to be started may have to wait until another one ends, and its cell is free.
         let starts = scheduler.pending_instances().next().is_some_and(|config| self.has_lease(config));
         let goes_on = !order.ready.is_empty() || starts;

@@ -1,6 +1,6 @@
 //! `monohull export` and `import`: an invocation leaves a state folder or a server as one file, and comes into another.
 
-use super::super::client::ClientError;
+use super::super::client::{Client, ClientError};
 use super::super::exit::Exit;
 use super::super::setting::saved_plan;
 use super::super::slots::file;
@@ -46,6 +46,7 @@ pub(in super::super) struct Export {
 
 /// Take a durable invocation from a file that `export` has written
 ///
+/// A state folder that is not there is made.
 /// The file is one that the same user, or a server with the same `checkpoint.key`, has written. An id that is another invocation's is refused.
 #[derive(Debug, Args)]
 #[command(after_help = concat_help!("monohull import order-17.invocation --state others", "monohull import order-17.invocation --paused --server https://host.example"))]
@@ -151,7 +152,7 @@ impl Export {
 
 impl Import {
     pub(in super::super) fn run(&self) -> Exit {
-        match self.place.open().and_then(|place| self.import(&place)) {
+        match self.import() {
             Ok((id, status)) => {
                 if self.json {
                     output::json(&json!({ "id": id, "status": status }));
@@ -165,15 +166,16 @@ impl Import {
     }
 
     /// Its id, and what it is.
-    fn import(&self, place: &Place) -> Result<(String, String), Trouble> {
+    fn import(&self) -> Result<(String, String), Trouble> {
         let unreadable = |error: input::InputError| Trouble::unreadable("the file", &self.file)(error.into());
         let bytes = input::read(&self.file, input::FILE_MAX).map_err(unreadable)?;
-        match place {
-            Place::Folder(store) => {
-                let id = self.take_into(store, &bytes)?;
+        match &self.place.folder {
+            Some(folder) => {
+                let id = self.take_into(folder, &bytes)?;
                 Ok((id.to_string(), if self.paused { "paused" } else { "suspended" }.to_owned()))
             }
-            Place::Server(client) => {
+            None => {
+                let client = Client::new(&self.place.server)?;
                 let id = self.id.as_ref().map(|id| format!("&id={id}")).unwrap_or_default();
                 let path = format!("/invocations?paused={}{id}", self.paused);
                 let came = client.post_once(&path, None, bytes)?.json()?;
@@ -183,7 +185,8 @@ impl Import {
         }
     }
 
-    fn take_into(&self, store: &Store, bytes: &[u8]) -> Result<InvocationId, Trouble> {
+    /// A folder that is not there is made, once the file has turned out to be sound.
+    fn take_into(&self, folder: &Path, bytes: &[u8]) -> Result<InvocationId, Trouble> {
         let refused = |why: String| Trouble::NotImported { path: self.file.clone(), why };
         let seal = checkpoint::own_key()?;
         let key_file = key_file(self.place.state_key.as_deref())?;
@@ -216,6 +219,7 @@ impl Import {
                 LoadedImage::new("its image", bytes).map_err(|error| refused(error.to_string()))?;
             }
         }
+        let store = Store::open(folder, key_file.as_ref())?;
         let adding = store.adding()?;
         let mut meta = store.meta()?;
         if meta.get(&id)?.is_some() {
@@ -233,10 +237,10 @@ impl Import {
         }
         let lost = Trouble::unreadable("its memory", &self.file);
         let saved = saved.with(|memory| copy_continuation(&memory, bounds)).map_err(lost)?;
-        let folder = store.checkpoints();
-        let name = new_name(&folder, &id);
+        let checkpoints = store.checkpoints();
+        let name = new_name(&checkpoints, &id);
         let keys = Keys { seal: &seal, state: store.key().map(|key| &**key) };
-        let written = saved.write(&folder, &name, keys, None).map_err(Box::new)?;
+        let written = saved.write(&checkpoints, &name, keys, None).map_err(Box::new)?;
         let file = written.base.file().to_owned();
         let kept = Kept { checkpoint: Checkpoint { file, bytes: written.bytes }, ..invocation.kept };
         invocation.kept = kept;
