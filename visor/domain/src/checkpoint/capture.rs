@@ -134,8 +134,7 @@ impl Shared {
         let bytes =
             pages.iter().map(|run| run.bytes.len() as u64).chain(unchanged.iter().map(|(_, bytes)| *bytes)).sum();
         let run_deadline = Some(self.sched.run_deadline()).filter(|at| *at != NEVER).map(in_domain_time);
-        // A time that no clock shows never comes.
-        let wall_at = |at: u64| wall.checked_add(at.saturating_sub(clock)).filter(|at| i64::try_from(*at).is_ok());
+        let wall_at = |at: u64| by_the_wall(wall.saturating_add(at.saturating_sub(clock)));
         let waits = self.waits(&instances).into_iter().map(|wait| Wait { until: wait.until.and_then(wall_at), ..wait });
         let waits = waits.collect();
         let first = scheduler.live_timers().filter_map(|(at, _)| wall_at(in_domain_time(at))).min();
@@ -340,6 +339,16 @@ impl Shared {
     fn name_of(&self, id: u32) -> String {
         self.instance(id).map_or_else(|| "an instance".to_owned(), |instance| instance.described())
     }
+}
+
+/// The last time that a clock of the wall shows: a signed number of nanoseconds.
+const LAST: u64 = i64::MAX as u64;
+/// A sleep that ends at [`LAST`] may end this much later by the two clocks: they are not read at the same moment.
+const BETWEEN_CLOCKS: u64 = 60_000_000_000;
+
+/// A time by the wall's clock. None if it never comes, as the end of an event's timeout of centuries.
+fn by_the_wall(at: u64) -> Option<u64> {
+    (at <= LAST + BETWEEN_CLOCKS).then(|| at.min(LAST))
 }
 
 fn ending(instance: &Instance) -> CaptureError {
