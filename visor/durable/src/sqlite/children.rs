@@ -107,7 +107,10 @@ pub(super) fn start(
     let lives = row.is_some_and(|row| !row.status.is_end());
     let refuse = |why: String| -> Result<Option<WhyUndelivered>, MetaError> {
         if lives && !detached {
-            deliver(connection, parent, &asked.to, &children::end(Ending::Refused, &why), now)?;
+            // Behind the end of the other child of this name, if that has not been taken: each is for a `join`.
+            let refusal = children::end(Ending::Refused, &why);
+            let name = format!("{CHILD_EVENT}{}", asked.to);
+            super::mail::deliver_behind(connection, parent, &name, (&refusal, is_refusal), now)?;
         }
         Ok(Some(WhyUndelivered::NotStarted(why)))
     };

@@ -76,6 +76,22 @@ pub(super) fn deliver(
     deliver_all(connection, id, name, (bytes, &[None]), now)
 }
 
+/// Keeps an event of the system's own behind those of its name, unless one that is like it waits.
+pub(super) fn deliver_behind(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    (bytes, is_like_it): (&[u8], impl Fn(&[u8]) -> bool),
+    now: u64,
+) -> Result<(), MetaError> {
+    let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    if waiting(connection, id, 0)?.iter().any(|mail| mail.name == name && is_like_it(&mail.bytes)) {
+        return Ok(());
+    }
+    insert(connection, id, name, bytes, None)?;
+    arrived(connection, row, name, now)
+}
+
 /// The same of so many empty ones. The first is remembered once it was taken: by a key that it has alone.
 pub(super) fn deliver_for_each(
     connection: &Connection,
@@ -113,15 +129,24 @@ pub(super) fn put(
     if waits {
         return Ok(false);
     }
-    for key in keys {
-        let key = key.map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
-        // What is found by a key has a digest.
-        let digest = key.as_ref().map(|_| kept_digest(connection, "event", Vec::new())).transpose()?;
-        connection
-            .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
-            .execute(params![id.as_str(), name, bytes, key, digest])?;
-    }
+    keys.iter().try_for_each(|key| insert(connection, id, name, bytes, *key))?;
     Ok(true)
+}
+
+fn insert(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    bytes: &[u8],
+    key: Option<&str>,
+) -> Result<(), MetaError> {
+    let key = key.map(|key| kept_digest(connection, "key", key.to_owned())).transpose()?;
+    // What is found by a key has a digest.
+    let digest = key.as_ref().map(|_| kept_digest(connection, "event", Vec::new())).transpose()?;
+    connection
+        .prepare_cached("INSERT INTO mail (invocation, name, bytes, key, digest) VALUES (?1, ?2, encrypted(?3, 'event', ?1 || '/' || ?2), ?4, ?5)")?
+        .execute(params![id.as_str(), name, bytes, key, digest])?;
+    Ok(())
 }
 
 /// Whether an event with this key was sent, or its key is still remembered.

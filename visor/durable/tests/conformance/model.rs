@@ -215,7 +215,7 @@ impl Model {
         self.mail.push(Letter { to: id.clone(), key: key.map(str::to_owned), mail, taken: false });
     }
 
-    fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {
+    pub(crate) fn keep_mail(&mut self, id: &InvocationId, name: &str, bytes: &[u8], key: Option<&str>, now: u64) {
         self.put_mail(id, name, bytes, key);
         let row = self.rows.get_mut(id).expect("it was looked at");
         if wake(row, name, now) {

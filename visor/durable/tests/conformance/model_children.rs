@@ -308,7 +308,13 @@ impl Model {
     ) -> Option<WhyUndelivered> {
         if !detached {
             let told = Outcome::without_outputs(Ending::Refused, &why);
-            self.deliver(parent, &format!("{CHILD_EVENT}{}", asked.to), &told, now);
+            let name = format!("{CHILD_EVENT}{}", asked.to);
+            let refusal = Some(&(Ending::Refused as u8));
+            let waits =
+                Model::waiting(&self.mail, parent).any(|mail| mail.name == name && mail.bytes.first() == refusal);
+            if self.lives(parent) && !waits {
+                self.keep_mail(parent, &name, &told, None, now);
+            }
         }
         Some(WhyUndelivered::NotStarted(why))
     }

@@ -8,6 +8,7 @@ use crate::{
 };
 use monohull_abi::child::Outcome as Told;
 use monohull_report::What;
+use std::slice;
 use tempfile::TempDir;
 
 struct World {
@@ -217,6 +218,28 @@ fn the_end_of_a_child_is_told_behind_the_refusal_of_another_one_of_its_name() {
         world.wait_as(&held, &["x"], &[mail[0].number], vec![]);
         assert!(world.meta.children(&id("p")).expect("read")[0].joined);
     }
+}
+
+#[test]
+fn a_refusal_is_told_once_behind_the_end_of_the_other_child() {
+    let mut world = World::new();
+    assert_eq!(world.wait("p", &["x"], &[], vec![start_of("a", "1")]), []);
+    world.end(&of("p", "a"), &[("out", 2)]);
+    let mail = NewMail::new("x", b"", None).expect("it can be sent");
+    assert_eq!(world.meta.send(&id("p"), &mail, world.now).expect("sent"), Sent::New);
+    let (held, mail) = world.claim("p");
+    let ended = ("child:a".to_owned(), Ending::Completed, 1);
+    assert_eq!(told(&mail[..1]), slice::from_ref(&ended));
+    // It is not taken, and others of its name are refused.
+    world.wait_as(&held, &["child:a"], &[mail[1].number], vec![start_of("a", "2"), start_of("a", "3")]);
+    let (held, mail) = world.claim("p");
+    assert_eq!(told(&mail), [ended, ("child:a".to_owned(), Ending::Refused, 0)]);
+    world.wait_as(&held, &["child:a"], &[mail[0].number], vec![]);
+    let (held, mail) = world.claim("p");
+    assert_eq!(told(&mail), [("child:a".to_owned(), Ending::Refused, 0)]);
+    world.wait_as(&held, &["x"], &[mail[0].number], vec![]);
+    assert_eq!(world.meta.mail_count(&id("p")).expect("asked"), 0, "its end was taken");
+    assert!(world.meta.children(&id("p")).expect("read")[0].joined);
 }
 
 #[test]
