@@ -187,9 +187,11 @@ impl Import {
 
     /// A folder that is not there is made, once the file has turned out to be sound.
     fn take_into(&self, folder: &Path, bytes: &[u8]) -> Result<InvocationId, Trouble> {
+        let key_file = key_file(self.place.state_key.as_deref())?;
+        let open = || Store::open(folder, key_file.as_ref());
+        let store = if folder.exists() { Some(open()?) } else { None };
         let refused = |why: String| Trouble::NotImported { path: self.file.clone(), why };
         let seal = checkpoint::own_key()?;
-        let key_file = key_file(self.place.state_key.as_deref())?;
         let plain = Exported::decrypt(bytes, key_file.as_ref());
         let export = plain.and_then(|plain| Exported::parse(plain.as_deref().unwrap_or(bytes), &seal));
         let export = export.map_err(|error| refused(error.to_string()))?;
@@ -219,7 +221,10 @@ impl Import {
                 LoadedImage::new("its image", bytes).map_err(|error| refused(error.to_string()))?;
             }
         }
-        let store = Store::open(folder, key_file.as_ref())?;
+        let store = match store {
+            Some(store) => store,
+            None => open()?,
+        };
         let adding = store.adding()?;
         let mut meta = store.meta()?;
         if meta.get(&id)?.is_some() {
