@@ -76,22 +76,6 @@ pub(super) fn deliver(
     deliver_all(connection, id, name, (bytes, &[None]), now)
 }
 
-/// Keeps an event of the system's own behind those of its name, unless one that is like it waits.
-pub(super) fn deliver_behind(
-    connection: &Connection,
-    id: &InvocationId,
-    name: &str,
-    (bytes, is_like_it): (&[u8], impl Fn(&[u8]) -> bool),
-    now: u64,
-) -> Result<(), MetaError> {
-    let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
-    if waiting(connection, id, 0)?.iter().any(|mail| mail.name == name && is_like_it(&mail.bytes)) {
-        return Ok(());
-    }
-    insert(connection, id, name, bytes, None)?;
-    arrived(connection, row, name, now)
-}
-
 /// The same of so many empty ones. The first is remembered once it was taken: by a key that it has alone.
 pub(super) fn deliver_for_each(
     connection: &Connection,
@@ -102,6 +86,27 @@ pub(super) fn deliver_for_each(
 ) -> Result<(), MetaError> {
     let keys: Vec<_> = iter::once(Some(key)).chain(iter::repeat(None)).take(count).collect();
     deliver_all(connection, id, name, (&[], &keys), now)
+}
+
+/// Keeps an event of the system's own behind those of its name, unless one that is like it waits.
+pub(super) fn deliver_behind(
+    connection: &Connection,
+    id: &InvocationId,
+    name: &str,
+    (bytes, is_like_it): (&[u8], impl Fn(&[u8]) -> bool),
+    now: u64,
+) -> Result<(), MetaError> {
+    let Some(row) = find_sound(connection, id)?.filter(|row| !row.status.is_end()) else { return Ok(()) };
+    let mut query = connection.prepare_cached(
+        "SELECT decrypted(bytes, 'event', invocation || '/' || name) FROM mail \
+         WHERE invocation = ?1 AND name = ?2 AND bytes IS NOT NULL",
+    )?;
+    let waiting = query.query_map(params![id.as_str(), name], |row| row.get::<_, Vec<u8>>(0))?;
+    if waiting.collect::<Result<Vec<_>, _>>()?.iter().any(|bytes| is_like_it(bytes)) {
+        return Ok(());
+    }
+    insert(connection, id, name, bytes, None)?;
+    arrived(connection, row, name, now)
 }
 
 /// One with each of these keys.
