@@ -80,7 +80,8 @@ fn the_longest_sleep_is_one_and_its_time_can_be_skipped() {
 fn a_wait_for_longer_than_clocks_go_has_no_end() {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path();
-    let args = json!({ "events": ["a"], "fills": "result", "timeout_ms": u64::MAX / 1_000_000 });
+    // 300 years: more than clocks go, and less than a count of nanoseconds has.
+    let args = json!({ "events": ["a"], "fills": "result", "timeout_ms": 300 * 365 * 86_400_000_u64 });
     write_workflow_of(path, "inbox", "inbox", &json!([{ "name": "i", "function": "inbox", "args": args }]));
     let output = monohull(path, &["run", "w.json", "--state", "state", "--id", "long", "--detach"]);
     assert_eq!(output.status.code(), Some(4), "{output:?}");
